@@ -1,5 +1,5 @@
-//! Bakes PTX: compiles it for some architectures ahead of time, and keeps the machine code in a file of
-//! [baked code](kernel_registry_format::baked).
+//! Bakes PTX: compiles it ahead of time, and stores the machine code in a file of [baked
+//! code](kernel_registry_format::baked).
 
 use std::cmp::Reverse;
 use std::num::NonZero;
@@ -19,7 +19,7 @@ use crate::failure::{Failure, with_causes};
 use crate::mapped::Mapped;
 use crate::terminal;
 
-/// What is to be compiled.
+/// A compilation of PTX for one architecture.
 #[derive(Clone, Copy, Debug)]
 pub struct Job<'a> {
     /// The image's name in messages.
@@ -28,7 +28,7 @@ pub struct Job<'a> {
     pub key: [u8; 32],
     /// PTX.
     pub text: &'a [u8],
-    /// The architecture to compile for.
+    /// The architecture.
     pub arch: Target,
     /// Whether a failure is only a warning.
     pub may_fail: bool,
@@ -114,7 +114,7 @@ impl<'p> Update<'p> {
     }
 }
 
-/// Compiles on all cores. The results are in the order of the jobs. On a terminal a bar shows the progress.
+/// Compiles on all cores, with a progress bar on terminals. Returns the results in the order of the jobs.
 fn compile(
     compiler: &Compiler,
     options: Options,
@@ -137,7 +137,7 @@ fn compile(
     };
     let threads = thread::available_parallelism().map_or(1, NonZero::get).min(jobs.len());
     thread::scope(|scope| {
-        // This thread compiles too, so a thread that the system does not start is no error.
+        // This thread compiles, too, so it's fine if others can't be started.
         (1..threads).for_each(|_| _ = thread::Builder::new().spawn_scoped(scope, work));
         work();
     });
@@ -149,9 +149,9 @@ fn compile(
 /// Machine code in a file of baked code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// What it was compiled from: [`key`].
+    /// The [`key`] of the source.
     pub key: [u8; 32],
-    /// For what.
+    /// The architecture.
     pub arch: String,
     /// The compiler, with its version.
     pub compiler: String,
@@ -160,17 +160,17 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// The architecture, if its name is one.
+    /// Returns the architecture, if its name is valid.
     pub fn target(&self) -> Option<Target> {
         self.arch.parse().ok()
     }
 }
 
-/// Reads a file, and checks all that is in it.
+/// Reads a file, and checks all of its contents.
 ///
 /// # Errors
 ///
-/// It is missing, cannot be read, or is damaged.
+/// It's missing, can't be read, or is damaged.
 pub fn read(path: &Path) -> Result<Vec<Entry>, Failure> {
     let file = Mapped::open(path)?;
     let damaged = |source| Failure::Baked { path: path.to_owned(), source };
@@ -191,12 +191,16 @@ pub fn read(path: &Path) -> Result<Vec<Entry>, Failure> {
         .map_err(damaged)
 }
 
-/// Reads a file that is about to be replaced: no entries if it is missing, or, with a warning, if it is damaged or others may have written it.
+/// Reads a file that's about to be replaced. Ignores one that's missing, and with a warning, an unusable one.
+///
+/// # Errors
+///
+/// The file can't be read.
 fn read_earlier(path: &Path) -> Result<Vec<Entry>, Failure> {
     if let Err(error) = kernel_registry_files::open(path)
         && let Some(why) = Untrusted::in_error(&error)
     {
-        terminal::say(format_args!("warning: what was baked before is left out: {why}"));
+        terminal::say(format_args!("warning: previously baked code is left out: {why}"));
         return Ok(Vec::new());
     }
     match read(path) {
@@ -213,7 +217,7 @@ fn read_earlier(path: &Path) -> Result<Vec<Entry>, Failure> {
 ///
 /// # Errors
 ///
-/// It cannot be written, or others could exchange it.
+/// It can't be written, or other users could exchange it.
 pub fn write(path: &Path, entries: &[Entry]) -> Result<(), Failure> {
     let codes =
         entries.iter().map(|Entry { key, arch, compiler, code }| Code { key: *key, arch, compiler, code });
@@ -221,7 +225,7 @@ pub fn write(path: &Path, entries: &[Entry]) -> Result<(), Failure> {
     kernel_registry_files::write_trusted(path, &bytes).map_err(Failure::not_written(path))
 }
 
-/// The key of PTX, or of a fatbin, compiled with these options. Of PTX, `image` has only the bytes that [count](baked::text).
+/// Returns the key of a fatbin, or of the bytes of PTX that [count](baked::text), with these options.
 pub fn key(image: &[u8], options: Options) -> [u8; 32] {
     sha256(&baked::key_parts(image, &options.lines()))
 }

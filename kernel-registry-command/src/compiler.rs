@@ -1,4 +1,4 @@
-//! A compiler of PTX to machine code: `ptxas`, or the library nvJitLink, whichever is there.
+//! Compiles PTX to machine code, by `ptxas` or the library nvJitLink.
 
 mod nvjitlink;
 
@@ -16,11 +16,11 @@ use self::nvjitlink::NvJitLink;
 
 const PTXAS: &str = if cfg!(windows) { "ptxas.exe" } else { "ptxas" };
 
-/// A compiler. Any thread may compile.
+/// A compiler, which any thread may use.
 #[derive(Debug)]
 pub struct Compiler {
     tool: Tool,
-    /// With its version, as in `ptxas 13.0.88`.
+    /// Name and version, as in `ptxas 13.0.88`.
     name: String,
     version: CudaVersion,
 }
@@ -31,17 +31,17 @@ enum Tool {
     NvJitLink(NvJitLink),
 }
 
-/// What a compiler is told, besides the architecture.
+/// Options other than the architecture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// The most registers of a thread.
+    /// The maximum number of registers per thread.
     pub max_registers: Option<u32>,
-    /// The level of optimisation, from 0 to 3. Without it compilers and drivers take 3.
+    /// The optimization level, from 0 to 3. The default of compilers and drivers is 3.
     pub level: Option<u8>,
 }
 
 impl Options {
-    /// The lines that are part of the key of baked code: `maxrregcount=64`.
+    /// Returns the lines for the key of baked code, such as `maxrregcount=64`.
     pub fn lines(self) -> String {
         let mut lines = String::new();
         for (name, value) in [("maxrregcount", self.max_registers), ("optlevel", self.level.map(u32::from))] {
@@ -52,7 +52,7 @@ impl Options {
         lines
     }
 
-    /// As arguments for either compiler.
+    /// Returns the command-line arguments, which are the same for both compilers.
     fn arguments(self, arch: Target) -> Vec<String> {
         let mut arguments = vec![format!("-arch={arch}")];
         arguments.extend(self.max_registers.map(|registers| format!("-maxrregcount={registers}")));
@@ -61,7 +61,7 @@ impl Options {
     }
 }
 
-/// Why there is no compiler.
+/// Why there's no compiler.
 #[derive(Debug, thiserror::Error)]
 pub enum NoCompiler {
     /// None was found.
@@ -70,17 +70,17 @@ pub enum NoCompiler {
          environment; install a CUDA toolkit, or `pip install nvidia-cuda-nvcc` in a virtual environment that is active"
     )]
     NotFound,
-    /// The one that was found cannot be used.
+    /// The one that was found can't be used.
     #[error("`{}` cannot be used: {why}; set `CUDA_HOME` to another toolkit", file.display())]
     Unusable {
         /// The program or library.
         file: PathBuf,
-        /// The system's reason, or its own.
+        /// The reason, from the system or from the compiler.
         why: String,
     },
 }
 
-/// Why PTX was not compiled.
+/// Why PTX wasn't compiled.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{compiler} does not compile it for {arch}: {words}{}", Remedied(remedy))]
 pub struct NotCompiled {
@@ -88,18 +88,18 @@ pub struct NotCompiled {
     pub compiler: String,
     /// The architecture.
     pub arch: Target,
-    /// What the compiler says, or what is wrong with what it made.
+    /// The compiler's message, or the defect of its output.
     pub words: String,
-    /// What helps, where that is known.
+    /// The remedy, if it's known.
     pub remedy: Option<Remedy>,
 }
 
-/// What helps where PTX was not compiled.
+/// A remedy for PTX that wasn't compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remedy {
-    /// The PTX is newer than the compiler: one of this version of CUDA takes it.
+    /// Use a compiler of at least this version of CUDA: the PTX is newer than the compiler.
     Newer(CudaVersion),
-    /// The compiler does not know the architecture.
+    /// Use a compiler that knows the architecture.
     Arch,
 }
 
@@ -110,21 +110,21 @@ impl fmt::Display for Remedied<'_> {
         match self.0 {
             None => Ok(()),
             Some(Remedy::Newer(version)) => {
-                write!(f, "; take a compiler of CUDA {version} or newer, by `CUDA_HOME`")
+                write!(f, "; set `CUDA_HOME` to CUDA {version} or newer")
             }
             Some(Remedy::Arch) => {
-                f.write_str("; take a compiler of a CUDA that has this architecture, by `CUDA_HOME`")
+                f.write_str("; set `CUDA_HOME` to a version of CUDA that supports this architecture")
             }
         }
     }
 }
 
 impl Compiler {
-    /// The first compiler: `ptxas`, then nvJitLink.
+    /// Returns `ptxas`, or else nvJitLink.
     ///
     /// # Errors
     ///
-    /// There is none, or the first one does not run.
+    /// There's neither, or the one that was found doesn't run.
     pub fn find() -> Result<Self, NoCompiler> {
         if let Some(program) = toolkit_program(PTXAS) {
             return Self::ptxas(&program);
@@ -133,11 +133,11 @@ impl Compiler {
         Self::nvjitlink(&library)
     }
 
-    /// This `ptxas`.
+    /// Uses this `ptxas`.
     ///
     /// # Errors
     ///
-    /// It does not run, or tells no version.
+    /// It doesn't run, or doesn't report its version.
     pub fn ptxas(program: &Path) -> Result<Self, NoCompiler> {
         let unusable = |why: String| NoCompiler::Unusable { file: program.to_owned(), why };
         let output = Command::new(program).arg("--version").output();
@@ -147,17 +147,17 @@ impl Compiler {
         let version = text.split_once(", V").and_then(|(_, rest)| rest.split_whitespace().next());
         let numbers = version.map(|version| version.split('.').map(str::parse).collect::<Vec<_>>());
         let (Some(version), Some([Ok(major), Ok(minor), ..])) = (version, numbers.as_deref()) else {
-            return Err(unusable("it tells no version".to_owned()));
+            return Err(unusable("it doesn't report its version".to_owned()));
         };
         let (name, version) = (format!("ptxas {version}"), CudaVersion::new(*major, *minor));
         Ok(Compiler { tool: Tool::Ptxas(program.to_owned()), name, version })
     }
 
-    /// This nvJitLink.
+    /// Uses this nvJitLink.
     ///
     /// # Errors
     ///
-    /// It cannot be loaded.
+    /// It can't be loaded.
     pub fn nvjitlink(library: &Path) -> Result<Self, NoCompiler> {
         let linker =
             NvJitLink::open(library).map_err(|why| NoCompiler::Unusable { file: library.to_owned(), why })?;
@@ -165,7 +165,7 @@ impl Compiler {
         Ok(Compiler { name: format!("nvJitLink {version}"), version, tool: Tool::NvJitLink(linker) })
     }
 
-    /// Its name and version.
+    /// Returns the compiler's name and version.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -174,7 +174,7 @@ impl Compiler {
     ///
     /// # Errors
     ///
-    /// The compiler refuses the PTX, or makes something else.
+    /// The compiler rejects the PTX, or its output isn't as expected.
     pub fn compile(&self, text: &[u8], arch: Target, options: Options) -> Result<Vec<u8>, NotCompiled> {
         let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
         let arguments = options.arguments(arch);
@@ -197,7 +197,7 @@ impl Compiler {
     }
 }
 
-/// The version of PTX. The line may be indented, and other words behind it.
+/// Returns the version of PTX, even if its line is indented or has more on it.
 fn version(text: &[u8]) -> Option<(u16, u16)> {
     ptx::version(text).or_else(|| match read(text).ok()?.variants.first()?.kind {
         VariantKind::Ptx { version: (major, minor) } => Some((major.into(), minor.into())),
@@ -205,11 +205,11 @@ fn version(text: &[u8]) -> Option<(u16, u16)> {
     })
 }
 
-/// Runs `ptxas`. The error is what it says.
+/// Runs `ptxas`. The error is its message.
 fn run_ptxas(program: &Path, text: &[u8], arguments: &[String]) -> Result<Vec<u8>, String> {
     let in_words = |error: io::Error| error.to_string();
     let folder = tempfile::tempdir().map_err(in_words)?;
-    // In that folder, so that messages have short names.
+    // It runs in this folder, so that its messages have short paths.
     fs::write(folder.path().join("a.ptx"), text).map_err(in_words)?;
     let program = std::path::absolute(program).map_err(in_words)?;
     let mut command = Command::new(program);
@@ -220,21 +220,21 @@ fn run_ptxas(program: &Path, text: &[u8], arguments: &[String]) -> Result<Vec<u8
     }
     let words = [output.stderr, output.stdout].concat();
     let words = String::from_utf8_lossy(&words);
-    // Those of CUDA 12 end with a signal behind some messages.
+    // ptxas of CUDA 12 crashes after some messages.
     Err(if words.trim().is_empty() { output.status.to_string() } else { words.into_owned() })
 }
 
-/// Checks that a cubin is for the architecture, and has the kernels of the PTX.
+/// Checks that a cubin is for the architecture, and has all kernels of the PTX.
 fn checked(cubin: &[u8], text: &[u8], arch: Target) -> Result<(), String> {
-    let cubin = read(cubin).map_err(|error| format!("what it made cannot be read: {error}"))?;
-    let [code] = &cubin.variants[..] else { return Err("what it made is no machine code".to_owned()) };
+    let cubin = read(cubin).map_err(|error| format!("its output can't be read: {error}"))?;
+    let [code] = &cubin.variants[..] else { return Err("its output isn't machine code".to_owned()) };
     if code.kind != VariantKind::Cubin || code.target.sm != arch.sm {
-        return Err(format!("what it made is for {}", code.target));
+        return Err(format!("its output is for {}", code.target));
     }
     let image = read(text).map_err(|error| error.to_string())?;
     let mut entries = image.variants.iter().flat_map(|variant| &variant.entries);
     match entries.find(|entry| code.entry(&entry.symbol).is_none()) {
-        Some(missing) => Err(format!("what it made lacks the kernel `{}`", missing.symbol)),
+        Some(missing) => Err(format!("its output lacks the kernel `{}`", missing.symbol)),
         None => Ok(()),
     }
 }

@@ -1,5 +1,5 @@
-//! Opens the CUDA driver, and calls the dozen of its functions that commands need, by a safe interface. cudarc is not
-//! used: it is ten times as large as this command, and panics if a driver or a function is missing.
+//! A safe interface to the dozen functions of the CUDA driver that commands need. cudarc isn't used here:
+//! it's ten times as large as this command, and panics if a driver or a function is missing.
 
 use std::error::Error;
 use std::ffi::{CStr, OsStr, c_char, c_int, c_uint, c_void};
@@ -31,25 +31,23 @@ impl fmt::Display for Refused {
 /// The result of a driver call.
 pub type Answer<T> = Result<T, Refused>;
 
-/// The file names of the driver, in the order in which they are tried: the name that cudarc opens, then on Linux the
-/// name that is always there.
+/// The driver's file names, in this order: the one that cudarc opens, then on Linux the one that always exists.
 const NAMES: &[&str] = if cfg!(windows) { &["nvcuda.dll"] } else { &["libcuda.so", "libcuda.so.1"] };
 
-/// A symbol that only the driver of kernel-registry-sim has.
+/// A symbol that only kernel-registry-sim exports.
 const SIMULATED: &str = "kernelRegistrySimulatedDriver";
 
-/// The loaded driver. It is never unloaded, because it has threads of its own.
+/// The loaded driver. It's never unloaded, because it has its own threads.
 pub struct Library {
     shared: ManuallyDrop<libloading::Library>,
-    /// Receives the name of each call before the call is made.
+    /// Receives the name of each function before it's called.
     calls: Sender<&'static str>,
 }
 
-/// Calls a function of the driver, with arguments of the types that cuda.h has.
+/// Calls a function of the driver, with the argument types of cuda.h.
 macro_rules! call {
     ($library:expr, $function:ident($($ty:ty = $value:expr),* $(,)?)) => {
-        // SAFETY: each use names the types of cuda.h; what arguments point to outlives the call, and handles are those
-        // that the driver gave.
+        // SAFETY: each use has the types of cuda.h, pointers valid during the call, and the driver's handles.
         $library.call(stringify!($function), |f: unsafe extern "C" fn($($ty),*) -> c_int| unsafe { f($($value),*) })
     };
 }
@@ -63,37 +61,37 @@ pub enum Attribute {
     Watchdog = 17,
     /// Which processes may use the device.
     ComputeMode = 20,
-    /// The number of threads that a multiprocessor holds.
+    /// The maximum number of threads per multiprocessor.
     ThreadsEach = 39,
-    /// The number before the point of the compute capability.
+    /// The major version of the compute capability.
     Major = 75,
-    /// The number after the point of the compute capability.
+    /// The minor version of the compute capability.
     Minor = 76,
     /// Whether several processes share the device through the Multi-Process Service.
     Mps = 133,
 }
 
 impl Library {
-    /// Opens the driver under the first of its file names that the loader finds. The error is the loader's message for
-    /// the last name, with this name. `calls` receives the name of each driver call.
+    /// Opens the driver by the first of its file names that the loader finds. `calls` receives the name of
+    /// each function before it's called. The error is the loader's message for the last name.
     pub fn open(calls: Sender<&'static str>) -> Result<Self, String> {
         let mut why = String::new();
         for name in NAMES {
             match load(name.as_ref()) {
                 Ok(shared) => return Ok(Library { shared, calls }),
-                // The loader of Windows does not name the file.
+                // The message on Windows doesn't contain the name.
                 Err(error) => why = if error.contains(name) { error } else { format!("{name}: {error}") },
             }
         }
         Err(why)
     }
 
-    /// Opens the driver like [`open`](Self::open), but nothing watches its calls for a timeout.
-    pub fn found() -> Result<Self, String> {
+    /// Opens the driver like [`open`](Self::open), for callers that don't watch its calls.
+    pub fn open_unwatched() -> Result<Self, String> {
         Self::open(mpsc::channel().0)
     }
 
-    /// Opens the driver in this file; nothing watches its calls for a timeout. The error is the loader's message.
+    /// Opens this driver, for callers that don't watch its calls. The error is the loader's message.
     pub fn open_file(path: &Path) -> Result<Self, String> {
         Ok(Library { shared: load(path.as_ref())?, calls: mpsc::channel().0 })
     }
@@ -103,7 +101,7 @@ impl Library {
         self.function::<*const c_void>(SIMULATED).is_some()
     }
 
-    /// Returns whether a program written for this CUDA version finds a function of this name.
+    /// Returns whether a program for this version of CUDA finds this function.
     pub fn offers(&self, name: &CStr, version: CudaVersion) -> bool {
         let (mut address, mut status) = (ptr::null(), 0);
         let answer = call!(self, cuGetProcAddress_v2(
@@ -116,14 +114,14 @@ impl Library {
         answer.is_ok() && !address.is_null()
     }
 
-    /// Returns the newest CUDA version that the driver supports. The driver need not be initialised before.
+    /// Returns the newest version of CUDA that the driver supports. Works before [`init`](Self::init).
     pub fn version(&self) -> Answer<CudaVersion> {
         let mut version: c_int = 0;
         call!(self, cuDriverGetVersion(*mut c_int = &mut version))?;
         Ok(CudaVersion::from_number(version.unsigned_abs()))
     }
 
-    /// Initialises the driver.
+    /// Initializes the driver.
     pub fn init(&self) -> Answer<()> {
         // `cuInit` has no flags.
         call!(self, cuInit(c_uint = 0))
@@ -131,7 +129,7 @@ impl Library {
 
     /// Returns whether the driver loads a kernel at its first use.
     pub fn loads_lazily(&self) -> Answer<bool> {
-        // The mode is an enumeration of C, which is as wide as an integer.
+        // C enumerations are as wide as an `int`.
         const LAZY: c_uint = 2;
         let mut mode = 0;
         call!(self, cuModuleGetLoadingMode(*mut c_uint = &mut mode))?;
@@ -148,19 +146,18 @@ impl Library {
     /// Returns the GPU with this number.
     pub fn device(&self, ordinal: i32) -> Answer<Device<'_>> {
         let mut handle = 0;
-        // The driver refuses a number that no device has.
         call!(self, cuDeviceGet(*mut c_int = &mut handle, c_int = ordinal))?;
         Ok(Device { library: self, handle })
     }
 
-    /// Returns the bytes of free memory on the device of the current context.
+    /// Returns the free memory of the current context's device, in bytes.
     pub fn free_memory(&self) -> Answer<u64> {
         let (mut free, mut total) = (0_usize, 0_usize);
         call!(self, cuMemGetInfo_v2(*mut usize = &mut free, *mut usize = &mut total))?;
         Ok(free as u64)
     }
 
-    /// Returns the stack limit of the current context, in bytes for each thread.
+    /// Returns the current context's stack limit, in bytes per thread.
     pub fn stack_limit(&self) -> Answer<u64> {
         const STACK_SIZE: c_uint = 0;
         let mut bytes = 0_usize;
@@ -168,15 +165,15 @@ impl Library {
         Ok(bytes as u64)
     }
 
-    /// Compiles PTX for the device of the current context, with the driver's linker. `max_registers` is the most registers of a thread, and `level` the
-    /// level of optimisation.
+    /// Compiles PTX for the current context's device with the driver's linker. `max_registers` is per thread,
+    /// and `level` the optimization level.
     pub fn link(&self, ptx: &[u8], max_registers: Option<u32>, level: Option<u8>) -> Answer<Vec<u8>> {
         const MAX_REGISTERS: c_uint = 0;
         const LEVEL: c_uint = 7;
         const PTX: c_uint = 1;
         let given = [(MAX_REGISTERS, max_registers), (LEVEL, level.map(u32::from))];
         let given = given.into_iter().filter_map(|(option, value)| Some((option, value? as usize)));
-        // A value is as wide as a pointer.
+        // Values are as wide as pointers.
         let (mut options, mut values): (Vec<c_uint>, Vec<usize>) = given.unzip();
         let mut text = ptx.to_vec();
         text.push(0);
@@ -201,16 +198,16 @@ impl Library {
         .and_then(|()| {
             call!(self, cuLinkComplete(*mut c_void = link, *mut *const u8 = &mut code, *mut usize = &mut length))
         });
-        // SAFETY: the linker has so many bytes there, until it is destroyed.
+        // SAFETY: the linker keeps this many bytes there until it's destroyed.
         let bytes = compiled.map(|()| unsafe { std::slice::from_raw_parts(code, length) }.to_vec());
         call!(self, cuLinkDestroy(*mut c_void = link))?;
         bytes
     }
 
-    /// Calls the driver function `name`, whose type is `F`, by the closure `call`.
+    /// Looks up the driver function `name`, whose type is `F`, and passes it to `call`.
     fn call<F: Copy>(&self, name: &'static str, call: impl FnOnce(F) -> c_int) -> Answer<()> {
         const NOT_FOUND: i32 = 500;
-        // Sending fails if the receiver is gone, after its time limit has passed.
+        // Sending fails if the receiver has given up after its time limit.
         let _ = self.calls.send(name);
         let Some(function) = self.function(name) else {
             return Err(Refused { call: name, code: NOT_FOUND, name: "no such function".to_owned() });
@@ -222,8 +219,7 @@ impl Library {
     }
 
     fn function<F: Copy>(&self, name: &str) -> Option<F> {
-        // SAFETY: the callers name the type that cuda.h has for this function; it is only called while the
-        // library is loaded, which is until the process ends.
+        // SAFETY: the callers pass the function's type from cuda.h, and the library is never unloaded.
         unsafe { self.shared.get::<F>(name) }.ok().map(|function| *function)
     }
 
@@ -237,13 +233,13 @@ impl Library {
         if name.is_null() {
             return "an error without a name".to_owned();
         }
-        // SAFETY: the driver's names are literals, which end with a zero and are there as long as it is.
+        // SAFETY: the driver's names are literals, which end with a zero and live as long as the driver.
         unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
     }
 }
 
 fn load(name: &OsStr) -> Result<ManuallyDrop<libloading::Library>, String> {
-    // SAFETY: the callers name a driver, whose initialisers run as in every program that uses a GPU.
+    // SAFETY: the callers name a driver, whose initializers run in every program that uses a GPU.
     let shared = unsafe { libloading::Library::new(name) };
     // The loader's message is the source of libloading's error.
     let why = |error: libloading::Error| error.source().map_or(error.to_string(), ToString::to_string);
@@ -257,17 +253,16 @@ pub struct Device<'l> {
 }
 
 impl Device<'_> {
-    /// Returns the name of the GPU.
+    /// Returns the GPU's name.
     pub fn name(&self) -> Answer<String> {
         let Device { library, handle } = *self;
         let mut name = [0_u8; 256];
-        // The driver writes at most the 256 bytes that are named here.
         call!(library, cuDeviceGetName(*mut c_char = name.as_mut_ptr().cast(), c_int = 256, c_int = handle))?;
         let text = name.split(|byte| *byte == 0).next().unwrap_or_default();
         Ok(String::from_utf8_lossy(text).into_owned())
     }
 
-    /// Returns the bytes of memory of the GPU.
+    /// Returns the GPU's memory in bytes.
     pub fn memory(&self) -> Answer<u64> {
         let Device { library, handle } = *self;
         let mut bytes = 0_usize;
@@ -285,7 +280,6 @@ impl Device<'_> {
     pub fn attribute(&self, which: Attribute) -> Answer<u32> {
         let Device { library, handle } = *self;
         let mut value: c_int = 0;
-        // The driver refuses the numbers of attributes that it does not know.
         call!(library, cuDeviceGetAttribute(*mut c_int = &mut value, c_int = which as c_int, c_int = handle))?;
         Ok(value.unsigned_abs())
     }
@@ -295,7 +289,7 @@ impl Device<'_> {
         let Device { library, handle } = *self;
         let mut context = ptr::null_mut();
         call!(library, cuDevicePrimaryCtxRetain(*mut *mut c_void = &mut context, c_int = handle))?;
-        // The context exists until it is released once, below; nothing is created in it.
+        // The context exists until it's released below, and nothing is created in it.
         let current = call!(library, cuCtxSetCurrent(*mut c_void = context));
         let answer = current.and_then(|()| ask(library));
         call!(library, cuDevicePrimaryCtxRelease_v2(c_int = handle))?;
@@ -303,7 +297,7 @@ impl Device<'_> {
     }
 }
 
-/// Finds the driver's library in `maps`, a list of mapped files as Linux writes it in `/proc/self/maps`.
+/// Finds the driver's library in the contents of `/proc/self/maps`.
 pub fn mapped_driver(maps: &str) -> Option<PathBuf> {
     let paths = maps.lines().filter_map(|line| line.find('/').map(|at| Path::new(&line[at..])));
     let is_driver =

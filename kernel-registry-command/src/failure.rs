@@ -1,5 +1,5 @@
-//! Errors of the functions that the commands share, each with a message and an exit code. A message leaves out the
-//! message of its cause: [`with_causes`] adds that.
+//! The errors of this crate's functions, each with a message and an exit code. Messages leave out their
+//! causes, which [`with_causes`] adds.
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -14,7 +14,7 @@ use crate::plural::many;
 
 /// Why a function that the commands share failed.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the text of each says what its fields are")]
+#[expect(missing_docs, reason = "the messages explain the fields")]
 pub enum Failure {
     #[error("there is no file `{path}`")]
     Missing { path: PathBuf },
@@ -62,7 +62,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Returns the exit code of a command that failed in this way.
+    /// Returns the exit code for this error.
     pub fn code(&self) -> u8 {
         match self {
             Failure::NoOption { .. } => 2,
@@ -78,7 +78,7 @@ impl Failure {
         }
     }
 
-    /// Returns a function that turns an error of opening this path into a failure.
+    /// Returns a function that converts an error from opening this path.
     pub fn of_io(path: &Path) -> impl Fn(io::Error) -> Self + Copy {
         move |error| match (error.kind(), path.to_owned()) {
             (io::ErrorKind::NotFound, path) => Failure::Missing { path },
@@ -87,18 +87,18 @@ impl Failure {
         }
     }
 
-    /// Returns a function that turns an error of writing this path into a failure.
+    /// Returns a function that converts an error from writing this path.
     pub fn not_written(path: &Path) -> impl Fn(io::Error) -> Self + Copy {
         move |error| Failure::NotWritten { path: path.to_owned(), source: error }
     }
 
-    /// Turns an error of running cargo into a failure.
+    /// Converts an error from running cargo.
     pub fn of_cargo(error: impl Display) -> Self {
         Failure::Cargo { error: error.to_string() }
     }
 }
 
-/// Returns the message of an error, followed by the messages of its causes, in one line.
+/// Returns an error's message and those of its causes, in one line.
 pub fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

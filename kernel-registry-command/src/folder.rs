@@ -1,5 +1,5 @@
-//! Fills the folder in which the loader finds the driver: with the library under both of its file names, and without
-//! functions newer than the driver.
+//! Fills the folder where the loader finds the driver: puts the library there under both of its file names,
+//! and hides functions that are newer than the driver.
 
 use std::ffi::CStr;
 use std::io::ErrorKind;
@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::mapped::Mapped;
 use crate::write::write;
 
-/// Writes a copy of the library to a folder. Only the functions for which `offered` returns true stay defined.
+/// Writes a copy of the library to a folder, and hides functions that `offered` returns false for.
 pub fn fill(folder: &Path, library: &Path, offered: impl Fn(&CStr) -> bool) -> Result<(), Failure> {
     let mut bytes = Mapped::open(library)?.to_vec();
     let unreadable = |error| Failure::Truncated { path: library.to_owned(), source: error };
@@ -22,7 +22,7 @@ pub fn fill(folder: &Path, library: &Path, offered: impl Fn(&CStr) -> bool) -> R
     put(folder, &bytes)
 }
 
-/// Writes a library to a folder, under both file names that programs open.
+/// Writes a library to a folder under both file names that programs open.
 pub fn put(folder: &Path, library: &[u8]) -> Result<(), Failure> {
     write(&folder.join("libcuda.so.1"), library)?;
     let link = folder.join("libcuda.so");
@@ -32,8 +32,8 @@ pub fn put(folder: &Path, library: &[u8]) -> Result<(), Failure> {
     }
 }
 
-/// Makes the functions undefined for which `hidden` returns true, so that neither `dlsym` nor the linker finds them.
-/// Programs tell from missing functions how old a driver is.
+/// Makes functions undefined, so that neither `dlsym` nor the linker finds them. From missing functions,
+/// programs conclude how old a driver is.
 fn hide(library: &mut [u8], hidden: impl Fn(&CStr) -> bool) -> object::Result<()> {
     let header = FileHeader64::<Endianness>::parse(&*library)?;
     let endian = header.endian()?;
@@ -47,7 +47,7 @@ fn hide(library: &mut [u8], hidden: impl Fn(&CStr) -> bool) -> object::Result<()
         name.push(0);
         let is_function = name.starts_with(b"cu") && !symbol.is_undefined(endian);
         if is_function && CStr::from_bytes_with_nul(&name).is_ok_and(&hidden) {
-            // The loader need not resolve an undefined weak symbol.
+            // Weak, so that the loader doesn't have to resolve it.
             let symbol = Sym64 {
                 st_info: STB_WEAK | STT_NOTYPE,
                 st_shndx: U16::new(endian, SHN_UNDEF),

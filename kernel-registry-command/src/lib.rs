@@ -1,14 +1,14 @@
-//! Functions that `cargo kernels` and `kernel-audit` share, and that nobody else should depend on:
+//! Functions that `cargo kernels` and `kernel-audit` share. An internal crate, not for other dependents:
 //!
-//! - [`parse`] and [`finish`]: how a command begins and ends;
+//! - [`parse`] and [`finish`]: parse the arguments, and exit;
 //! - [`terminal`]: prints the output of a command; [`many`]: a number and its noun, as in `2 kernels`;
-//! - [`Mapped`]: a file in memory; [`write`](write()): writes a file as a whole;
-//! - [`compiler`]: compiles PTX to machine code, where a compiler is installed; [`bake`] keeps that in a file;
-//! - [`driver`]: the driver's functions that commands call;
+//! - [`Mapped`]: a file in memory; [`write`](write()): writes a file atomically;
+//! - [`compiler`]: compiles PTX to machine code, if a compiler is installed; [`bake`] stores that in a file;
+//! - [`driver`]: calls the driver;
 //! - [`libraries`]: builds the simulated driver and the audit's hooks;
 //! - [`folder`]: puts a library where the loader looks for the driver, without functions newer than a version;
-//! - [`simulator`]: does so with the simulated driver;
-//! - [`Failure`]: the errors of these functions; [`with_causes`] prints an error with its causes.
+//! - [`simulator`]: does so for the simulated driver;
+//! - [`Failure`]: the errors of these functions; [`with_causes`] formats an error with its causes.
 
 pub mod bake;
 pub mod compiler;

@@ -1,9 +1,9 @@
-//! Builds the simulated driver, the audit's hooks and its part in the loader as shared libraries. Each is built from a package of one line in
-//! the user's target directory.
+//! Builds the simulated driver, the audit's hooks and its auditor as shared libraries, each from a package of
+//! one line in the user's target directory.
 //!
-//! Cargo installs programs but no libraries, so the command builds the libraries: from the checkout that the command
-//! was built from, as long as that has the same files, or else from the sources embedded in the command. A command from
-//! a registry embeds no sources: cargo takes the packages from the registry.
+//! Cargo installs programs but not libraries, so the command builds them: from the checkout that it was built
+//! from, if that still has the same files, or else from the sources embedded in the command. A command from a
+//! registry has none embedded, and lets cargo download the packages.
 
 use std::env;
 use std::fs;
@@ -21,18 +21,17 @@ use crate::terminal;
 pub struct Shared {
     crate_name: &'static str,
     version: &'static str,
-    /// The name of the library in messages.
+    /// The library's name in messages.
     words: &'static str,
-    /// The name in the file name `lib<name>.so`.
+    /// The library's name in the file name `lib<name>.so`.
     library: &'static str,
     linking: &'static [&'static str],
-    /// Crates whose speed matters, each with its `opt-level`. Other crates are not optimized, which halves the build
-    /// time.
+    /// Crates whose speed matters, with their `opt-level`. Not optimizing the others halves the build time.
     fast: &'static [(&'static str, u8)],
 }
 
-/// The simulated driver. This library has the real driver's soname. Its functions bind to each other, and not to
-/// functions of another driver in the process. The library is never unloaded, because it has a thread.
+/// The simulated driver, with the real driver's soname. Its symbols bind locally, and not to another driver
+/// in the process. It's never unloaded, because it has a thread.
 pub const SIM: Shared = Shared {
     crate_name: "kernel-registry-sim",
     version: "0.1.0",
@@ -42,7 +41,7 @@ pub const SIM: Shared = Shared {
     fast: &[("kernel-registry-cuda", 3), ("kernel-registry-image", 1), ("kernel-registry-ptx", 3)],
 };
 
-/// The hooks of the audit. They are never unloaded either, because they have a thread.
+/// The hooks of the audit, which are never unloaded either, because they have a thread.
 pub const AUDIT: Shared = Shared {
     crate_name: "kernel-audit-hooks",
     version: "0.1.0",
@@ -58,53 +57,51 @@ pub const AUDIT: Shared = Shared {
     ],
 };
 
-/// The audit's part in the loader. Undefined symbols are an error of the linker.
+/// The auditor that runs in the loader. Undefined symbols are a linker error.
 pub const AUDITOR: Shared = Shared {
     crate_name: "kernel-audit-rtld",
     version: "0.1.0",
-    words: "the audit's part in the loader",
+    words: "the audit's auditor library",
     library: "kernel_registry_auditor",
     linking: &["-nostdlib", "-nostartfiles", "-Wl,-z,defs"],
     fast: &[("kernel-audit-rtld", 2)],
 };
 
 impl Shared {
-    /// Returns whether the library needs no other, not even the C library.
+    /// Returns whether the library has no dependencies, not even the C library.
     fn is_freestanding(&self) -> bool {
         self.linking.contains(&"-nostdlib")
     }
 }
 
-/// The compilation target of this process, because this process opens the library. The user's packages may have another
-/// target.
+/// The target of this process, which opens the library. The user's packages may have another one.
 const TARGET: &str =
     if cfg!(target_arch = "aarch64") { "aarch64-unknown-linux-gnu" } else { "x86_64-unknown-linux-gnu" };
 
-/// The beginning of the root module of a freestanding library.
+/// The start of a freestanding library's root module.
 const FREESTANDING: &str = include_str!("libraries/freestanding.rs");
 
-/// The sources of the crates that both libraries need, by their paths in the checkout. There are none if this crate was
-/// built from a package of a registry.
+/// The sources of the libraries' crates, by path in the checkout. Empty if this crate is from a registry.
 static SOURCES: &[(&str, &[u8])] = &include!(concat!(env!("OUT_DIR"), "/sources.rs"));
 
-/// Characters that end a folder's name in `LD_LIBRARY_PATH`.
+/// Characters that separate folders in `LD_LIBRARY_PATH`.
 const SEPARATORS: [char; 2] = [':', ';'];
 
 /// A built library.
 pub struct Built {
-    /// The folder of the package that was written and built.
+    /// The folder of the generated package.
     pub folder: PathBuf,
-    /// The file of the library.
+    /// The library's file.
     pub library: PathBuf,
 }
 
-/// Returns the library if it is in the same folder as this command, as on machines without Rust.
-pub fn beside(shared: &Shared) -> Option<PathBuf> {
-    let beside = env::current_exe().ok()?.with_file_name(format!("lib{}.so", shared.library));
-    beside.is_file().then_some(beside)
+/// Returns the library in this command's folder, if there is one, as on machines without Rust.
+pub fn prebuilt(shared: &Shared) -> Option<PathBuf> {
+    let file = env::current_exe().ok()?.with_file_name(format!("lib{}.so", shared.library));
+    file.is_file().then_some(file)
 }
 
-/// Returns the library; builds it if it is missing or its sources have changed.
+/// Returns the library, which is built if it's missing or its sources have changed.
 pub fn built(shared: &Shared, offline: bool) -> Result<Built, Failure> {
     let Shared { crate_name, version, words, library, linking, .. } = *shared;
     let parent = parent(crate_name)?;
@@ -118,7 +115,7 @@ pub fn built(shared: &Shared, offline: bool) -> Result<Built, Failure> {
     can_be_searched(words, &folder, "CARGO_TARGET_DIR")?;
     let library = folder.join("target").join(TARGET).join(format!("release/lib{library}.so"));
     let is_there = library.is_file();
-    // In a checkout, files can have been added.
+    // In a checkout, files may have been added.
     if is_there && checkout.is_none() {
         return Ok(Built { folder, library });
     }
@@ -138,17 +135,16 @@ pub fn built(shared: &Shared, offline: bool) -> Result<Built, Failure> {
     )?;
     let lock = sources.map(|sources| sources.with_file_name("Cargo.lock")).filter(|lock| lock.is_file());
     if let (Some(lock), false) = (lock, folder.join("Cargo.lock").exists()) {
-        // The versions of dependencies in the checkout were tested, and cargo has downloaded them already.
+        // The checkout's versions of dependencies are tested, and already downloaded.
         let bytes = fs::read(&lock).map_err(Failure::of_io(&lock))?;
         crate::write(&folder.join("Cargo.lock"), &bytes)?;
     }
 
     let mut command = Command::new(cargo());
-    // This folder is below the user's package, so cargo reads the package's configuration, such as registry mirrors.
-    // But the user's rustc flags, from variables or configuration, must not apply here.
+    // In this folder, cargo reads the configuration of the user's package, such as registry mirrors. But the
+    // user's rustc flags must not apply here.
     command.current_dir(&folder).env("CARGO_ENCODED_RUSTFLAGS", "");
-    // Without this variable cudarc takes the version of the nvcc on the path, which may be one that cudarc does not
-    // know.
+    // Otherwise cudarc takes the version of the nvcc on the path, which it may not know.
     command.env("CUDARC_CUDA_VERSION", "12000");
     command.args(["rustc", "--lib", "--release", "--target", TARGET, "--target-dir", "target"]);
     command.args(is_there.then_some("--quiet")).args(offline.then_some("--offline")).arg("--");
@@ -161,7 +157,7 @@ pub fn built(shared: &Shared, offline: bool) -> Result<Built, Failure> {
     }
 }
 
-/// Checks that the loader can find a library in this folder. The user chooses the folder by `variable`.
+/// Checks that `LD_LIBRARY_PATH` can have this folder, which the user chooses by `variable`.
 fn can_be_searched(what: &'static str, folder: &Path, variable: &'static str) -> Result<(), Failure> {
     match separator(folder) {
         Some(separator) => Err(Failure::Separator { what, path: folder.to_owned(), separator, variable }),
@@ -169,26 +165,25 @@ fn can_be_searched(what: &'static str, folder: &Path, variable: &'static str) ->
     }
 }
 
-/// Returns a character of the folder's name that would end the name in `LD_LIBRARY_PATH`, if there is one.
+/// Returns a character in the folder's path that would end it in `LD_LIBRARY_PATH`, if there is one.
 pub fn separator(folder: &Path) -> Option<char> {
     folder.to_string_lossy().chars().find(|c| SEPARATORS.contains(c))
 }
 
-/// Returns the name of the folder for the embedded sources: a hash of their contents.
+/// Returns the name of the folder for the embedded sources, with a hash of their contents.
 fn unpacked_name() -> String {
     let mut hasher = DefaultHasher::new();
     SOURCES.hash(&mut hasher);
     format!("sources-{:016x}", hasher.finish())
 }
 
-/// Returns the folder of a crate's sources, if this command was built from a checkout that still has the same files.
-/// Another version's library would not fit to this command.
+/// Returns the folder of a crate's sources, if this command was built from a checkout that still has the same
+/// files. A library from other files wouldn't match this command.
 fn checkout(crate_name: &str) -> Option<PathBuf> {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name(crate_name);
     (sources.join("Cargo.toml").is_file() && has_files(sources.parent()?, SOURCES)).then_some(sources)
 }
 
-/// Returns whether a folder has these files.
 fn has_files(folder: &Path, files: &[(&str, &[u8])]) -> bool {
     files.iter().all(|(name, bytes)| fs::read(folder.join(name)).is_ok_and(|there| there == *bytes))
 }
@@ -211,7 +206,7 @@ fn manifest(shared: &Shared, sources: Option<&Path>) -> String {
     )
 }
 
-/// Returns the folder `name` in the target directory of the user's package, or else in the user's cache directory.
+/// Returns the folder `name` in the user's target directory, or else in the user's cache directory.
 fn parent(name: &str) -> Result<PathBuf, Failure> {
     if let Ok(metadata) = MetadataCommand::new().cargo_path(cargo()).no_deps().exec() {
         return Ok(metadata.target_directory.as_std_path().join(name));
@@ -248,8 +243,7 @@ mod tests {
         assert!(has_files(folder.path(), &files));
     }
 
-    /// An installed command writes the manifest of a checkout without the path. The tests across crates build from a
-    /// checkout only.
+    /// Installed commands write the same manifest without a path, which tests across crates don't cover.
     #[test]
     fn without_a_checkout_the_manifest_names_no_path() {
         let installed = manifest(&SIM, None);

@@ -1,4 +1,4 @@
-//! Writes a number and its noun in a sentence.
+//! Formats numbers with nouns.
 
 /// Returns a number and its noun: `1 kernel`, `2 kernels`.
 pub fn many(count: usize, one: &str) -> String {

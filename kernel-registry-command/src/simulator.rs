@@ -1,4 +1,4 @@
-//! Puts the simulated driver into a folder where the loader finds it.
+//! Prepares the simulated driver for programs.
 
 use std::env;
 use std::ffi::OsString;
@@ -20,8 +20,8 @@ pub fn prepare(built: &Built) -> Result<(PathBuf, Library), Failure> {
     Ok((folder, driver))
 }
 
-/// Returns `LD_LIBRARY_PATH` with this folder in front.
-pub fn first(folder: &Path) -> OsString {
+/// Returns `LD_LIBRARY_PATH` with this folder prepended.
+pub fn library_path(folder: &Path) -> OsString {
     let before = env::var_os("LD_LIBRARY_PATH").filter(|path| !path.is_empty());
     let folders = iter::once(folder.as_os_str().to_owned()).chain(before);
     folders.collect::<Vec<_>>().join(":".as_ref())

@@ -1,4 +1,4 @@
-//! Begins a command by parsing its arguments, and ends it with an exit code.
+//! The start and the end of a command: parses its arguments, and returns its exit code.
 
 use std::env;
 use std::error::Error;
@@ -12,8 +12,8 @@ use kernel_registry_format::Printable;
 use crate::failure::with_causes;
 use crate::terminal;
 
-/// Parses the command line, or prints what is wrong with it and ends the process. The message has colours, unless a
-/// terminal would obey something in the arguments.
+/// Parses the command line, or prints an error and ends the process. The message has colors, unless the
+/// arguments contain control characters.
 pub fn parse<P: Parser>(arguments: Vec<OsString>) -> P {
     let is_printable = |argument: &OsString| {
         let text = argument.to_string_lossy();
@@ -29,7 +29,7 @@ pub fn parse<P: Parser>(arguments: Vec<OsString>) -> P {
     })
 }
 
-/// Prints why a command failed, with all causes. Returns the exit code. For a failure, `code` returns it.
+/// Prints why a command failed, with all causes, and returns the exit code, which is `code`'s for a failure.
 pub fn finish<F: Error>(outcome: Result<(), F>, code: impl FnOnce(&F) -> u8) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -40,7 +40,7 @@ pub fn finish<F: Error>(outcome: Result<(), F>, code: impl FnOnce(&F) -> u8) -> 
     }
 }
 
-/// Returns the cargo that runs this command, or else the name `cargo`, to be found on the path.
+/// Returns the cargo that runs this command, or else `cargo`, from the path.
 pub fn cargo() -> PathBuf {
     env::var_os("CARGO").unwrap_or_else(|| "cargo".into()).into()
 }

@@ -1,4 +1,4 @@
-//! Prints the output of commands. Control characters in the output are escaped, because it contains text from
+//! Prints the output of commands. Control characters are escaped, because the output contains text from
 //! binaries, images and records.
 
 use std::env;
@@ -10,8 +10,7 @@ use kernel_registry_format::Printable;
 
 use crate::failure::Failure;
 
-/// Splits a command into the program and its arguments. Refuses a first word that begins with a dash, because it is
-/// a mistyped option.
+/// Splits a command into program and arguments. A program that starts with a dash is a mistyped option.
 pub fn program(command: &[OsString]) -> Result<Option<(&OsString, &[OsString])>, Failure> {
     match command.split_first() {
         Some((option, _)) if option.as_encoded_bytes().starts_with(b"-") => {
@@ -21,7 +20,7 @@ pub fn program(command: &[OsString]) -> Result<Option<(&OsString, &[OsString])>,
     }
 }
 
-/// A writer that passes text on in [printable](Printable) characters.
+/// A writer that escapes everything that isn't [printable](Printable).
 pub struct Terminal<W>(W);
 
 impl<W: Write> Write for Terminal<W> {
@@ -29,8 +28,7 @@ impl<W: Write> Write for Terminal<W> {
         if bytes.iter().all(|byte| matches!(byte, b'\n' | b'\t' | b' '..=b'~')) {
             self.0.write_all(bytes)?;
         } else {
-            // Bytes that are not UTF-8 are replaced, because an 8-bit terminal could obey them. No text is cut
-            // inside a character.
+            // Replaces bytes that aren't UTF-8, since 8-bit terminals interpret them. Characters arrive whole.
             write!(self.0, "{}", Printable(&String::from_utf8_lossy(bytes)))?;
         }
         Ok(bytes.len())
@@ -41,30 +39,30 @@ impl<W: Write> Write for Terminal<W> {
     }
 }
 
-/// Returns a writer to the standard output.
+/// Returns a writer to stdout.
 pub fn output() -> Terminal<BufWriter<StdoutLock<'static>>> {
     Terminal(BufWriter::new(io::stdout().lock()))
 }
 
-/// Calls `write` with a writer to the standard output.
+/// Calls `write` with a writer to stdout.
 pub fn print(
     write: impl FnOnce(&mut Terminal<BufWriter<StdoutLock<'static>>>) -> io::Result<()>,
 ) -> Result<(), Failure> {
     let mut out = output();
     match write(&mut out).and_then(|()| out.flush()) {
-        // The reader of a pipe may stop early, like `head`.
+        // A pipe's reader may stop early, like `head`.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written.map_err(|error| Failure::Output { source: error }),
     }
 }
 
-/// Writes a line to the standard error output. Ignores errors, because the exit code still tells of a failure. On a
-/// terminal the first word of errors and warnings has a colour.
+/// Writes a line to stderr. On a terminal, the first word of errors and warnings is colored. Errors are
+/// ignored, because the exit code still reports a failure.
 pub fn say(line: impl Display) {
     let line = line.to_string();
     let (style, word, rest) = styled(line.trim_end());
     let mut out = io::stderr();
-    if !style.is_empty() && has_colours() {
+    if !style.is_empty() && has_colors() {
         let _ = write!(out, "{style}{word}{PLAIN}");
         let _ = writeln!(Terminal(out), "{rest}");
     } else {
@@ -72,12 +70,12 @@ pub fn say(line: impl Display) {
     }
 }
 
-/// The codes that cargo and clap use: bold red, bold yellow, and the end of either style.
+/// The styles of cargo and clap: bold red, bold yellow, and reset.
 const ERROR: &str = "\x1b[1m\x1b[31m";
 const WARNING: &str = "\x1b[1m\x1b[33m";
 const PLAIN: &str = "\x1b[0m";
 
-/// Splits a line into its first word, with the style of that word, and the rest.
+/// Returns the style of a line's first word, that word, and the rest.
 fn styled(line: &str) -> (&'static str, &str, &str) {
     for (word, style) in [("error:", ERROR), ("warning:", WARNING)] {
         if let Some(rest) = line.strip_prefix(word) {
@@ -87,8 +85,8 @@ fn styled(line: &str) -> (&'static str, &str, &str) {
     ("", "", line)
 }
 
-/// Returns whether the standard error output shows colours. The variable `NO_COLOR` turns them off.
-fn has_colours() -> bool {
+/// Returns whether stderr shows colors. The variable `NO_COLOR` turns them off.
+fn has_colors() -> bool {
     let is_set = |name: &str| env::var_os(name).is_some_and(|value| !value.is_empty());
     let is_dumb = env::var_os("TERM").is_none_or(|term| term == "dumb");
     io::stderr().is_terminal() && !is_set("NO_COLOR") && !is_dumb

@@ -1,12 +1,11 @@
-//! Writes files as a whole.
+//! Writes files atomically.
 
 use std::fs;
 use std::path::Path;
 
 use crate::failure::Failure;
 
-/// Writes a file unless its bytes are the same already. The old file is replaced, because others may have it
-/// open.
+/// Writes a file unless it has these bytes already. Other processes may keep the old file open.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     if fs::read(path).is_ok_and(|old| old == bytes) {
         return Ok(());

@@ -230,5 +230,5 @@ fn files_are_whole_and_leave_nothing_else() {
     let pipe = CString::new(path.join("pipe").as_os_str().as_bytes()).unwrap();
     // SAFETY: the name ends with a zero.
     assert_eq!(unsafe { libc::mkfifo(pipe.as_ptr(), 0o600) }, 0);
-    assert!(open(&path.join("pipe")).unwrap_err().to_string().contains("no plain file"));
+    assert!(open(&path.join("pipe")).unwrap_err().to_string().contains("isn't a plain file"));
 }

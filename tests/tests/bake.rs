@@ -117,7 +117,7 @@ fn what_is_not_compiled_is_said() {
     let (program, toolkit) = (program(&folder), toolkit(&folder, "13.0.88"));
     let output = bake(&program, &toolkit, &["--arch", "sm_80", "--arch", "sm_70"]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.starts_with("warning: PTX at 0x") && said.contains("what it made is for sm_90"), "{said}");
+    assert!(said.starts_with("warning: PTX at 0x") && said.contains("its output is for sm_90"), "{said}");
     assert!(text(&output).contains(" not for it  FAILED\n"), "{output:?}");
     assert_eq!(
         fails(bake(Path::new("/bin/true"), &toolkit, &["--arch", "sm_90"]), 7),

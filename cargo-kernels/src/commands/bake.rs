@@ -95,7 +95,7 @@ pub(crate) fn run(options: &Bake) -> Result<(), Failure> {
 
 /// The architectures of the GPUs of this machine, if there is a driver with some.
 fn archs_here() -> Option<BTreeSet<Target>> {
-    let driver = Library::found().ok()?;
+    let driver = Library::open_unwatched().ok()?;
     driver.init().ok()?;
     let arch = |ordinal| driver.device(ordinal).ok()?.arch().ok();
     let archs: BTreeSet<_> = (0..driver.device_count().ok()?).map(arch).collect::<Option<_>>()?;

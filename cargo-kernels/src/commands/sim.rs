@@ -15,7 +15,7 @@ use std::process::Command;
 
 use kernel_registry_command::driver::Refused;
 use kernel_registry_command::libraries::{self, SIM};
-use kernel_registry_command::simulator::{first, prepare};
+use kernel_registry_command::simulator::{library_path, prepare};
 use kernel_registry_command::{Failure as Shared, terminal};
 
 use crate::cli::Sim;
@@ -48,7 +48,7 @@ pub(crate) fn run(options: &Sim) -> Result<(), Failure> {
         |refused: Refused| Shared::NotLoaded { path: built.library.clone(), why: refused.to_string() };
     terminal::say(format_args!("SIMULATED: {}", about::sentence(&driver).map_err(refused)?));
 
-    let error = command.env("LD_LIBRARY_PATH", first(&folder)).exec();
+    let error = command.env("LD_LIBRARY_PATH", library_path(&folder)).exec();
     Err(Shared::NotRun { program: program.clone(), source: error }.into())
 }
 

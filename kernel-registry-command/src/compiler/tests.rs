@@ -1,4 +1,4 @@
-//! Tests of compilers, which `cargo xtask toolkit` installs. `REQUIRE_CUDA=1` makes it an error that they are left out.
+//! Tests with compilers from `cargo xtask toolkit`, which may be missing unless `REQUIRE_CUDA=1`.
 
 use std::env;
 
@@ -9,7 +9,6 @@ use super::*;
 const PTX: &str =
     ".version 8.0\n.target sm_75\n.address_size 64\n.visible .entry k(.param .u64 x) { ret; }\n";
 
-/// The compilers that are there.
 fn compilers() -> Vec<Compiler> {
     let ptxas = toolkit_program(PTXAS).map(|program| Compiler::ptxas(&program).unwrap());
     let linker = toolkit_library("libnvJitLink.so").map(|library| Compiler::nvjitlink(&library).unwrap());
@@ -46,7 +45,7 @@ fn what_is_not_compiled_says_what_helps() {
         };
         let newer = compile(&PTX.replace("8.0", "19.5"), "sm_90");
         assert_eq!(newer.remedy, Some(Remedy::Newer(CudaVersion::new(23, 5))), "{newer}");
-        assert!(newer.to_string().ends_with("CUDA 23.5 or newer, by `CUDA_HOME`"), "{newer}");
+        assert!(newer.to_string().ends_with("set `CUDA_HOME` to CUDA 23.5 or newer"), "{newer}");
         let unknown = compile(PTX, "sm_990");
         assert_eq!(unknown.remedy, Some(Remedy::Arch), "{unknown}");
         let wrong = compile(&PTX.replace("ret;", "wibble;"), "sm_90");
@@ -65,6 +64,6 @@ fn options_are_lines_of_the_key() {
 fn machine_code_without_the_kernels_is_refused() {
     let cubin = include_bytes!("../../../kernel-registry-image/tests/images/blas1.sm_90.cubin");
     let why = |arch: &str| checked(cubin, PTX.as_bytes(), arch.parse().unwrap()).unwrap_err();
-    assert_eq!(why("sm_90"), "what it made lacks the kernel `k`");
-    assert_eq!(why("sm_80"), "what it made is for sm_90");
+    assert_eq!(why("sm_90"), "its output lacks the kernel `k`");
+    assert_eq!(why("sm_80"), "its output is for sm_90");
 }

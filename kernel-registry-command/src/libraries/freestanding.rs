@@ -1,7 +1,7 @@
-//! The root of a library that needs no other: what the compiler expects of the C library and of the standard library.
+//! The root of a library without dependencies: everything that the compiler expects from the C library and std.
 
 #![no_std]
-// The compiler would turn the loop of `memcmp` into a call of `memcmp`.
+// Otherwise the compiler would turn the loop in `memcmp` into a call of `memcmp`.
 #![no_builtins]
 
 use core::ffi::c_int;
@@ -11,7 +11,7 @@ use core::panic::PanicInfo;
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memcmp(one: *const u8, other: *const u8, count: usize) -> c_int {
     for index in 0..count {
-        // SAFETY: the compiler passes the addresses of so many bytes.
+        // SAFETY: the compiler passes the addresses of `count` bytes.
         let (one, other) = unsafe { (one.add(index).read(), other.add(index).read()) };
         if one != other {
             return c_int::from(one) - c_int::from(other);
@@ -20,11 +20,11 @@ unsafe extern "C" fn memcmp(one: *const u8, other: *const u8, count: usize) -> c
     0
 }
 
-/// Core's tables for unwinding name this function. Nothing here unwinds.
+/// Core's unwind tables refer to this function. Nothing here unwinds.
 #[unsafe(no_mangle)]
 extern "C" fn rust_eh_personality() {}
 
-/// The library's code doesn't panic unless the loader's tables are wrong.
+/// Called only if the loader's tables are corrupt.
 #[panic_handler]
 fn panic(_: &PanicInfo<'_>) -> ! {
     loop {

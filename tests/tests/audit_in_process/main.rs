@@ -365,7 +365,7 @@ fn children_are_watched_if_the_driver_was_not_used_before() {
 fn reasons_that_prevent_watching_are_returned() {
     apart("reasons_that_prevent_watching_are_returned", &[], || {
         let missing = Audit::new().driver("/nowhere/libcuda.so.1").install().expect_err("no file");
-        assert!(missing.to_string().contains("`/nowhere/libcuda.so.1` is no file"), "{missing}");
+        assert!(missing.to_string().contains("`/nowhere/libcuda.so.1` isn't a file"), "{missing}");
         let no_library = Audit::new().driver("/proc/self/exe").install();
         assert!(no_library.is_err(), "{no_library:?}");
         Ok(())

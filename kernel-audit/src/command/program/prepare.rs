@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use kernel_registry_command::simulator::first;
+use kernel_registry_command::simulator::library_path;
 use kernel_registry_command::{terminal, with_causes};
 use kernel_registry_cuda::SharedObject;
 use tempfile::TempDir;
@@ -57,7 +57,7 @@ pub(super) fn prepare(
     let front = Front::new()?;
     let (records, temporary) = records_folder(options, &front)?;
     let mut command = Command::new(program);
-    command.args(arguments).env("LD_LIBRARY_PATH", first(front.path()));
+    command.args(arguments).env("LD_LIBRARY_PATH", library_path(front.path()));
     set_variables(&mut command, options, &records)?;
     command.env(variables::DRIVER, &driver).env(variables::RUN, front.run());
     // The preload is read before `--record` writes, which can be to the same file.
