@@ -154,9 +154,9 @@ fn version(text: &str) -> Option<String> {
     full.split_whitespace().next().map(str::to_owned)
 }
 
-/// Returns the files that the preprocessor read, according to its output in this folder. Each has a flag for
-/// system headers, such as those of `-isystem`. An empty set means that there was no output, because the
-/// source itself is always listed.
+/// Returns the files that the preprocessor read in addition to the source, according to its output in this
+/// folder. Each has a flag for system headers, such as those of `-isystem`. nvcc always includes some files,
+/// so an empty set means that there was no output.
 fn entered_files(folder: &Path) -> io::Result<BTreeSet<(PathBuf, bool)>> {
     let mut files = BTreeSet::new();
     for entry in fs::read_dir(folder)? {

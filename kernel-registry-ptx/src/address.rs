@@ -20,7 +20,7 @@ pub(crate) const LOCAL_WINDOW: u64 = 0x7a00_0000_0000_0000;
 pub(crate) const SHARED_WINDOW: u64 = 0x7b00_0000_0000_0000;
 /// The generic address of the first byte of the kernel's arguments.
 pub(crate) const PARAMETER_WINDOW: u64 = 0x7c00_0000_0000_0000;
-/// The generic address of the first function. Addresses of functions cannot be read or written.
+/// The generic address of the first function. Addresses of functions can't be read or written.
 pub(crate) const FUNCTION_WINDOW: u64 = 0x7d00_0000_0000_0000;
 pub(crate) const WINDOW_SIZE: u64 = 1 << 32;
 
@@ -43,7 +43,7 @@ pub(crate) enum Space {
     Frame,
     /// The arguments of the kernel.
     Parameter,
-    /// Any of the other spaces. The address tells which.
+    /// Any of the other spaces, depending on the address.
     Generic,
 }
 

@@ -32,12 +32,12 @@ use crate::parse::syntax;
 use crate::program::{Kernel, Program};
 
 impl Program {
-    /// Decodes a PTX text. A kernel with an instruction that the interpreter does not know is loaded, but
-    /// cannot be launched: [`Program::lacking`] returns that instruction.
+    /// Decodes a PTX text. A kernel with an instruction that the interpreter doesn't know is loaded, but
+    /// can't be launched: [`Program::lacking`] returns that instruction.
     ///
     /// # Errors
     ///
-    /// Fails if something in the text is not PTX, or is declared with a type that is not simulated. The error
+    /// Fails if something in the text isn't PTX, or is declared with a type that isn't simulated. The error
     /// has the source line.
     pub fn load(text: &str) -> Result<Self, LoadError> {
         let parsed = syntax::parse(text)?;

@@ -6,36 +6,36 @@ use std::fmt;
 use crate::address::{MOST_LOCAL, MOST_SHARED};
 use crate::program::Lacking;
 
-/// An error: a text cannot be loaded.
+/// Why a text can't be loaded, with the place of the mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadError {
     /// The line in the text, counted from 1.
     pub line: u32,
     /// The statement, or the part of it that is wrong.
     pub statement: String,
-    /// The reason why the statement is wrong.
+    /// Why the statement is wrong.
     pub reason: Reason,
 }
 
-/// The reason why a statement is wrong.
+/// Why a statement is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
-    /// The statement is not PTX, or not in the form that compilers write.
+    /// The statement isn't PTX, or not in the form that compilers write.
     Syntax,
-    /// The statement has an opcode, type or modifier that is not simulated.
+    /// The statement has an opcode, type or modifier that isn't simulated.
     Instruction,
     /// The statement names a predefined register, or a function of another module, that the interpreter does
     /// not know.
     Lacking(String),
-    /// The statement names a register, variable, label or function that is not declared.
+    /// The statement names a register, variable, label or function that isn't declared.
     Name(String),
-    /// The statement has a type or a modifier that the instruction cannot have, or lacks one that it must
+    /// The statement has a type or a modifier that the instruction can't have, or lacks one that it must
     /// have.
     Form,
     /// The statement declares a name again.
     Again(String),
-    /// The operands do not fit the instruction.
+    /// The operands don't fit the instruction.
     Operands,
     /// The declared object is larger than its address space allows.
     TooLarge {
@@ -83,7 +83,7 @@ impl fmt::Display for LoadError {
 
 impl Error for LoadError {}
 
-/// The reason why a kernel cannot be launched.
+/// Why a kernel can't be launched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LaunchError {
@@ -92,7 +92,7 @@ pub enum LaunchError {
         /// The name in the launch.
         kernel: String,
     },
-    /// The grid, the block or the cluster is empty or too large, or they do not fit each other.
+    /// The grid, the block or the cluster is empty or too large, or they don't fit each other.
     Shape {
         /// The name of the kernel.
         kernel: String,
@@ -106,11 +106,11 @@ pub enum LaunchError {
         /// Bytes of local memory of a thread. [`MOST_LOCAL`](crate::MOST_LOCAL) is the limit.
         local: u64,
     },
-    /// The kernel contains something that the interpreter does not know.
+    /// The kernel contains something that the interpreter doesn't know.
     Lacking {
         /// The name of the kernel.
         kernel: String,
-        /// The part that the interpreter does not know.
+        /// The part that the interpreter doesn't know.
         lacking: Lacking,
     },
     /// The arguments are smaller than the parameters.

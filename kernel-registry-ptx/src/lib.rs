@@ -1,9 +1,9 @@
 //! Interprets PTX on the CPU: runs kernels from PTX text as nvcc and NVRTC write it.
 //!
-//! [`Program::load`] decodes a text, and fails with the line of anything that is not PTX. A kernel with an
-//! instruction that the interpreter does not know is refused at its launch. A [`Module`] is a program with an
-//! address for each variable. A [`Grid`] is one launch, which runs in steps. So a caller can run several
-//! grids at once, stop a grid, and see which grid waits for something that does not come.
+//! [`Program::load`] decodes a text, and fails with the line of anything that isn't PTX. A kernel with an
+//! instruction that the interpreter doesn't know is refused at its launch. A [`Module`] is a program with an
+//! address for each variable. A [`Grid`] is one launch, which runs in steps, so a caller can run several at
+//! once, stop one, and see which one waits for something that never happens.
 //!
 //! Addresses of global memory are addresses of the process. A caller's [`Memory`] decides which of them a
 //! kernel may access.

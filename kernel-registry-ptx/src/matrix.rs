@@ -119,7 +119,7 @@ pub(crate) enum Layout {
     /// The layout that PTX defines for `mma` and `ldmatrix`.
     Fragment(Part),
     /// Elements follow each other, lane by lane. Where the lanes have room for more, the matrix begins again.
-    /// PTX does not specify the layout for `wmma`.
+    /// PTX doesn't specify the layout for `wmma`.
     Linear,
 }
 

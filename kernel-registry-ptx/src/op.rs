@@ -41,7 +41,7 @@ pub(crate) enum Op {
         address: Address,
         operands: [Slot; 2],
     },
-    /// Reads a clock. A changed clock does not count as progress.
+    /// Reads a clock. A changed clock doesn't count as progress.
     Clock {
         to: Slot,
         /// Whether the clock counts cycles rather than nanoseconds.

@@ -79,7 +79,7 @@ pub(crate) struct Function {
     pub cluster: Option<[u64; 3]>,
     /// Whether a register's value depends on a clock, for each register.
     pub timed: Vec<bool>,
-    /// The first instruction that the interpreter does not know.
+    /// The first instruction that the interpreter doesn't know.
     pub lacking: Option<Lacking>,
 }
 
@@ -96,7 +96,7 @@ pub(crate) struct Kernel {
     pub function: usize,
     /// The needs of the kernel and of all functions that it may call.
     pub reach: Reach,
-    /// The reason why the kernel cannot be launched, if there is one.
+    /// Why the kernel can't be launched, if it can't.
     pub lacking: Option<Lacking>,
     /// The estimate of [`Program::registers`], once it is computed.
     pub registers: OnceLock<u32>,
@@ -119,11 +119,11 @@ pub(crate) struct Reach {
     pub recursive: bool,
     /// Whether the reserved shared memory is used.
     pub reserved: bool,
-    /// The first function with an instruction that the interpreter does not know.
+    /// The first function with an instruction that the interpreter doesn't know.
     pub lacking: Option<usize>,
 }
 
-/// Something that the interpreter does not know: an instruction (perhaps only with these types and
+/// Something that the interpreter doesn't know: an instruction (perhaps only with these types and
 /// modifiers), a register or a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lacking {
@@ -204,7 +204,7 @@ impl Program {
         self.kernels.get(kernel).map(|kernel| &self.functions[kernel.function].parameters[..])
     }
 
-    /// Returns the reason why a kernel cannot be launched: a part that the interpreter does not know, in the
+    /// Returns the reason why a kernel can't be launched: a part that the interpreter doesn't know, in the
     /// kernel or in a function that the kernel may call.
     pub fn lacking(&self, kernel: &str) -> Option<&Lacking> {
         self.kernels.get(kernel)?.lacking.as_ref()
@@ -253,7 +253,7 @@ impl Program {
         self.text.lines().nth((line as usize).wrapping_sub(1)).unwrap_or("").trim()
     }
 
-    /// Returns the first instruction of a function that the interpreter does not know. A long list of
+    /// Returns the first instruction of a function that the interpreter doesn't know. A long list of
     /// operands is cut off.
     pub(crate) fn lacking_of(&self, function: usize) -> Option<Lacking> {
         const LONGEST: usize = 160;

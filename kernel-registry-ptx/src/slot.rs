@@ -40,7 +40,7 @@ impl Slot {
     }
 }
 
-/// The special registers of a grid, in the order of their rows. The last register is not from PTX: it holds
+/// The special registers of a grid, in the order of their rows. The last register isn't from PTX: it holds
 /// the start of dynamic shared memory.
 pub(crate) const GRID: &str = "%ntid.x %ntid.y %ntid.z %nctaid.x %nctaid.y %nctaid.z %nclusterid.x %nclusterid.y %nclusterid.z \
     %cluster_nctaid.x %cluster_nctaid.y %cluster_nctaid.z %cluster_nctarank %dynamic_smem_size %total_smem_size %nwarpid \
@@ -56,7 +56,7 @@ const BLOCK: &str = "%ctaid.x %ctaid.y %ctaid.z %clusterid.x %clusterid.y %clust
 const WARP: &str =
     "%tid.x %tid.y %tid.z %laneid %warpid %lanemask_eq %lanemask_le %lanemask_lt %lanemask_ge %lanemask_gt";
 
-/// Returns the slot of a special register whose value does not change while a thread runs.
+/// Returns the slot of a special register whose value doesn't change while a thread runs.
 pub(crate) fn special(name: &str) -> Option<Slot> {
     let find = |rows, names: &str| Some(Slot::new(rows, names.split(' ').position(|found| found == name)?));
     find(Rows::Grid, GRID).or_else(|| find(Rows::Block, BLOCK)).or_else(|| find(Rows::Warp, WARP))

@@ -216,7 +216,7 @@ macro_rules! lanes {
     };
 }
 
-/// Evaluates an expression with `$T` as the Rust type of a PTX type. `None` if the type is not listed.
+/// Evaluates an expression with `$T` as the Rust type of a PTX type. `None` if the type isn't listed.
 macro_rules! one_of {
     ($kind:expr, $T:ident => $value:expr; $($name:ident = $type:ty),* $(,)?) => {
         match $kind {

@@ -91,8 +91,7 @@ fn expand_module(mut module: ItemMod, args: &Arguments, errors: &mut Errors) -> 
     };
     let list = if name_is_taken { TokenStream::new() } else { list };
     let warm_all = quote! {
-        /// Makes the kernels of [`KERNELS`] ready in a context, and no others. See
-        /// `kernel_registry::warm_all`.
+        /// Makes the kernels of [`KERNELS`] ready in a context, and no others. See `kernel_registry::warm_all`.
         #[allow(dead_code)]
         pub fn warm_all(
             context: &#private::Arc<#private::CudaContext>,

@@ -1,4 +1,4 @@
-//! Groups the functions by which instructions compute results: arithmetic, bits, conversions, atomics.
+//! Groups the functions that compute the results of instructions: arithmetic, bits, conversions, atomics.
 
 pub(crate) mod arithmetic;
 pub(crate) mod atomic;

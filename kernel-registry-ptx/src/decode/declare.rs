@@ -45,7 +45,7 @@ impl Shared<'_> {
         Ok(Place::Shared(self.shared.len() - 1))
     }
 
-    /// Returns the sizes of a function's parameters and results. `None` for a kernel, which cannot be called.
+    /// Returns the sizes of a function's parameters and results. `None` for a kernel, which can't be called.
     pub(crate) fn sizes(&self, function: usize) -> Option<Sizes> {
         let signature = &self.signatures[function];
         (!signature.entry).then(|| signature.sizes())

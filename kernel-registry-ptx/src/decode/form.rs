@@ -61,7 +61,7 @@ impl Kind {
 
 /// The form of an instruction.
 pub(crate) struct Form {
-    /// Letters for the allowed groups of types, see [`in_groups`]. If empty, types are not checked.
+    /// Letters for the allowed groups of types, see [`in_groups`]. If empty, types aren't checked.
     pub types: &'static str,
     /// Alternative lists of operands, separated by spaces. A list has a letter for each operand:
     ///
@@ -73,7 +73,7 @@ pub(crate) struct Form {
 }
 
 /// The modifiers of the checked forms. An instruction with another modifier counts as lacking, and its form
-/// is not checked.
+/// isn't checked.
 const MODIFIERS: &str = "lo hi wide cc rn rz rm rp rni rzi rmi rpi ftz sat NaN relu approx full xorsign abs \
     finite infinite number notanumber normal subnormal eq ne lt le gt ge ls hs equ neu ltu leu gtu geu num nan \
     and or xor add min max inc dec cas exch popc any all uni ballot up down bfly idx l r clamp wrap shiftamt \
@@ -191,7 +191,7 @@ fn in_groups(groups: &str, kind: &str) -> bool {
     })
 }
 
-/// Checks those types and modifiers that decoding does not check.
+/// Checks those types and modifiers that decoding doesn't check.
 pub(crate) fn check(form: &Form, parts: &[&str], types: &[&str]) -> Result<(), Reason> {
     let Some(&kind) = types.first() else { return Ok(()) };
     if !form.types.is_empty() && !in_groups(form.types, kind) {
@@ -210,7 +210,7 @@ pub(crate) fn check(form: &Form, parts: &[&str], types: &[&str]) -> Result<(), R
         "rcp" | "sqrt" if kind == "f32" => !rounds && !has(&["approx"]),
         "rcp" => !(rounds || has(&["approx"]) && has(&["ftz"])),
         "div" | "sqrt" if float => !rounds,
-        // `ex2` of bf16 must have `.ftz`, and of f16 cannot have it.
+        // `ex2` of bf16 must have `.ftz`, and of f16 can't have it.
         "ex2" if kind != "f32" => has(&["ftz"]) != kind.starts_with("bf"),
         "tanh" => has(&["ftz"]),
         "setp" | "set" => match () {

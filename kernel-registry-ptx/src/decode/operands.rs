@@ -1,5 +1,5 @@
 //! Checks operands before they are decoded, and refuses what ptxas refuses. An instruction that this check
-//! does not know passes, or is reported as not simulated. Valid PTX is never reported as wrong.
+//! doesn't know passes, or is reported as not simulated. Valid PTX is never reported as wrong.
 
 use crate::decode::declare::Place;
 use crate::decode::decoder::{Decoder, Decoding};

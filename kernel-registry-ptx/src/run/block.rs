@@ -9,7 +9,7 @@ pub(crate) struct Block {
     /// The special registers of the block.
     pub rows: [Row; 10],
     pub shared: Vec<u8>,
-    /// The number of threads that have not ended.
+    /// The number of threads that haven't ended.
     pub live: u32,
     pub barriers: [Barrier; 16],
 }
@@ -27,7 +27,7 @@ pub(crate) struct Barrier {
     /// How often the barrier was passed.
     pub generation: u64,
     arrived: u32,
-    /// How many threads must arrive. `None` means all threads that have not ended.
+    /// How many threads must arrive. `None` means all threads that haven't ended.
     expected: Option<u32>,
     votes: Votes,
     /// The votes of the generation that was passed last.

@@ -24,7 +24,7 @@ pub struct Fault {
     pub place: Option<String>,
 }
 
-/// The kind of a fault, which is the thread's mistake.
+/// The thread's mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FaultKind {
@@ -36,10 +36,10 @@ pub enum FaultKind {
         size: u64,
         /// Whether the access was a write.
         write: bool,
-        /// The reason why the access is not allowed.
+        /// Why the access isn't allowed.
         why: MemoryFault,
     },
-    /// The thread accessed an address that is not a multiple of the size.
+    /// The thread accessed an address that isn't a multiple of the size.
     Misaligned {
         /// The address.
         address: u64,
@@ -62,11 +62,11 @@ pub enum FaultKind {
         /// The file, the line, the function, and the condition that was false.
         text: String,
     },
-    /// The thread freed memory that `malloc` did not return.
+    /// The thread freed memory that `malloc` didn't return.
     Free {
         /// The address.
         address: u64,
-        /// The reason why the memory cannot be freed.
+        /// Why the memory can't be freed.
         why: MemoryFault,
     },
     /// The calls of the thread overflowed the stack.
@@ -79,11 +79,11 @@ pub enum FaultKind {
         /// The address.
         address: u64,
     },
-    /// The thread launched a kernel, which is not simulated.
+    /// The thread launched a kernel, which isn't simulated.
     DeviceLaunch,
     /// The thread executed `trap`, or an indirect branch with an index beyond its table.
     Trap,
-    /// The thread named a barrier that does not exist.
+    /// The thread named a barrier that doesn't exist.
     Barrier {
         /// The number of the barrier.
         id: u32,

@@ -30,8 +30,8 @@ pub struct LaunchParameters {
     /// The most blocks that run at once. In a cooperative launch, all blocks must. Only whole clusters are
     /// started, but at least one.
     pub resident: u32,
-    /// The address of 64 bytes of zeros, by which the blocks of a cooperative launch synchronize. 0 for other
-    /// launches.
+    /// The address of 64 bytes of zeros that the blocks of a cooperative launch synchronize through. 0 for
+    /// other launches.
     pub barrier: u64,
     /// The arguments, each at its offset in [`Program::parameters`](crate::Program::parameters).
     pub arguments: Vec<u8>,
@@ -42,7 +42,7 @@ pub struct LaunchParameters {
 pub enum Status {
     /// All threads have ended.
     Done,
-    /// Some threads have not ended.
+    /// Some threads haven't ended.
     Running {
         /// Whether any warp made progress. A warp makes no progress while it waits for another warp, or while
         /// it spins: it writes no memory, and all registers that don't depend on a clock repeat. Then only
@@ -97,7 +97,7 @@ impl Grid {
     ///
     /// # Errors
     ///
-    /// Fails if there is no such kernel, or if the parameters do not fit the kernel.
+    /// Fails if there is no such kernel, or if the parameters don't fit the kernel.
     pub fn new(module: &Arc<Module>, kernel: &str, launch: LaunchParameters) -> Result<Self, LaunchError> {
         let program = module.program();
         let name = kernel;
@@ -241,9 +241,9 @@ impl Grid {
 
     /// Starts a cluster if there is room for one. Returns whether it did.
     ///
-    /// Clusters are started one at a time. So few clusters are in progress, and their registers stay in the
-    /// caches of the CPU. If a warp waits for a block that has room but is not started, the block is started
-    /// in a later turn.
+    /// Clusters are started one at a time, so that only a few are in progress and their registers stay in the
+    /// CPU's caches. If a warp waits for a block that has room but isn't started, the block is started in a
+    /// later turn.
     fn start(&mut self) -> bool {
         let size = self.cluster.iter().product::<u32>();
         let room = (self.launch.resident / size).max(1) as usize;

@@ -24,7 +24,7 @@ pub unsafe trait Memory {
     ///
     /// # Errors
     ///
-    /// Fails if the access is not allowed.
+    /// Fails if the access isn't allowed.
     fn check(&self, address: u64, size: u64) -> Result<*mut u8, MemoryFault>;
 
     /// Implements `malloc` for kernels. Returns an address, or 0 if no memory is left.
@@ -34,7 +34,7 @@ pub unsafe trait Memory {
     ///
     /// # Errors
     ///
-    /// Fails if `malloc` did not return the address, or if the memory was freed before.
+    /// Fails if `malloc` didn't return the address, or if the memory was freed before.
     fn free(&self, address: u64) -> Result<(), MemoryFault>;
 
     /// Prints the formatted text of a `printf` call.
@@ -50,7 +50,7 @@ pub unsafe trait Memory {
     }
 }
 
-/// The reason why memory cannot be accessed.
+/// Why memory can't be accessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MemoryFault {

@@ -89,7 +89,7 @@ pub(crate) fn format<E>(
             'e' | 'E' | 'f' | 'F' | 'g' | 'G' | 'a' | 'A' => Wanted::Double,
             'd' | 'i' | 'u' | 'x' | 'X' | 'o' | 'c' if how.long => Wanted::Long,
             'd' | 'i' | 'u' | 'x' | 'X' | 'o' | 'c' => Wanted::Word,
-            // This is no conversion, so it is printed as text.
+            // Not a conversion, so it's printed as text.
             _ => {
                 out.push('%');
                 rest = begun;

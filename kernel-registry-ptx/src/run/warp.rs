@@ -30,7 +30,7 @@ pub(crate) struct Warp {
     pub splits: Vec<Split>,
     /// The mask of lanes that are threads of the block.
     all: u32,
-    /// The mask of threads that have not ended.
+    /// The mask of threads that haven't ended.
     pub live: u32,
     /// How many choices in a row have left a ready split waiting.
     pub timeout: u32,

@@ -100,7 +100,7 @@ fn absurd_launches_are_refused() {
     assert!(Grid::new(&module, "k", grid).is_err());
 }
 
-/// Checks that loading does not recurse once for each function of a long chain of calls.
+/// Checks that loading doesn't recurse once for each function of a long chain of calls.
 #[test]
 fn long_chains_of_calls_do_not_exhaust_the_stack() {
     let functions: String = (0..20_000)

@@ -1,5 +1,5 @@
-//! The tests of this crate in one executable. Tests of recordings, of generated programs and of speed have
-//! executables of their own.
+//! Most tests of this crate, in one executable. Tests of recordings, of generated programs and of speed have
+//! separate ones.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,4 +1,4 @@
-//! Tests which PTX loads, which is refused as the ptxas of CUDA 13.0 refuses it, and which loads but cannot
+//! Tests which PTX loads, which is refused as the ptxas of CUDA 13.0 refuses it, and which loads but can't
 //! be launched.
 
 use kernel_registry_ptx::{LoadError, Program};
@@ -35,7 +35,7 @@ fn invalid_instructions_are_refused_with_their_line() {
     }
 }
 
-/// The mistakes in these instructions are found only by a compiler. The module loads, and the kernel cannot
+/// The mistakes in these instructions are found only by a compiler. The module loads, and the kernel can't
 /// be launched.
 #[test]
 fn kernels_with_mistakes_load_and_cannot_be_launched() {
@@ -46,7 +46,7 @@ fn kernels_with_mistakes_load_and_cannot_be_launched() {
     }
 }
 
-/// A mistake in one kernel or function does not prevent the launch of kernels that do not call it.
+/// A mistake in one kernel or function doesn't prevent the launch of kernels that don't call it.
 #[test]
 fn a_mistake_affects_only_kernels_that_reach_it() {
     let program = Program::load(

@@ -295,7 +295,7 @@ fn a_kernel_spins_until_another_thread_sets_a_flag() {
     });
     finish(&mut grid, &device).unwrap();
     host.join().unwrap();
-    // The kernel was not told to stop, and both blocks have left.
+    // The kernel wasn't told to stop, and both blocks have left.
     assert_eq!((control[0], &control[16..]), (0, &[2, 2][..]));
 
     let arguments = Arguments::default().u64(state_at + 4).u32(77).done();

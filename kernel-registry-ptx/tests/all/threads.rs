@@ -109,7 +109,7 @@ fn barriers_count_and_vote() {
     let body = "setp.lt.u32 %p0, %r0, 40; bar.red.and.pred %p1, 0, 64, %p0; selp.u32 %r8, 1, 0, %p1;\n\
                 st.global.u32 [%rd0], %r8;";
     assert!(results(body, 40).unwrap().iter().all(|words| words[0] == 1));
-    // Threads that have ended do not have to arrive.
+    // Threads that have ended don't have to arrive.
     let body = "setp.lt.u32 %p0, %r0, 32;\n@%p0 exit;\nbar.sync 0; st.global.u32 [%rd0], 1;";
     assert_eq!(results(body, 64).unwrap().iter().map(|words| words[0]).sum::<u64>(), 32);
 }

@@ -153,7 +153,7 @@ fn barriers_in_shared_memory() {
         mbarrier.test_wait.parity.shared.b64 %p3, [%r1], 0; selp.u32 %r2, 100, 0, %p3; add.u32 %r8, %r8, %r2;\n\
         @%p1 mbarrier.inval.shared.b64 [%r1];";
     // Before the fourth arrival, the barrier reports that the phase before the first is complete, and the
-    // first is not.
+    // first isn't.
     assert_eq!(lanes(body, 4), [4110, 3110, 2110, 1110]);
 }
 
@@ -193,7 +193,7 @@ fn one_register_in_braces() {
     assert_eq!(results(body, 1).unwrap(), [[7, 7]]);
 }
 
-/// A thread that arrives with `arrive_drop` is not expected in the next phase.
+/// A thread that arrives with `arrive_drop` isn't expected in the next phase.
 #[test]
 fn a_dropped_thread_is_not_expected_again() {
     let wait = |parity: u32| {

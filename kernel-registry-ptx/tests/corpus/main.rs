@@ -72,7 +72,7 @@ fn whole(n: usize) -> Vec<f32> {
     mixed(n).map(|bits| (bits % 15) as f32 - 7.0).collect()
 }
 
-/// Returns numbers between -4 and 4 that are not whole.
+/// Returns numbers between -4 and 4 that aren't whole.
 fn fractional(n: usize) -> Vec<f32> {
     mixed(n).map(|bits| (bits as i32) as f32 / (1 << 29) as f32).collect()
 }

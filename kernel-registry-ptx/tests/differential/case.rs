@@ -45,7 +45,7 @@ struct Hash(u64);
 
 impl Hash {
     fn add(&mut self, bytes: &[u8]) {
-        // The length is hashed first, so that two parts do not have the same hash as their concatenation.
+        // The length is hashed first, so that two parts don't have the same hash as their concatenation.
         for byte in (bytes.len() as u64).to_le_bytes().iter().chain(bytes) {
             self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
         }

@@ -143,7 +143,7 @@ fn statement(random: &mut Random, about: u64, out: &mut String) {
             writeln!(out, "ld.shared.{} {c}, [%t];\nbar.sync 0;", random.of(&["u32", "s16", "u8"])).unwrap();
         }
         4 => {
-            // The result of these operations does not depend on the order of the threads.
+            // The result of these operations doesn't depend on the order of the threads.
             let operation = random
                 .of(&["add.u32", "min.s32", "max.u32", "and.b32", "or.b32", "xor.b32", "max.s32", "min.u32"]);
             let (a, b) = (r(random), r(random));
@@ -152,7 +152,7 @@ fn statement(random: &mut Random, about: u64, out: &mut String) {
             writeln!(out, "ld.shared.u32 {b}, [%t];\nbar.sync 0;").unwrap();
         }
         ATOMICS => {
-            // Each operation has its own words, so the result does not depend on the order of the threads.
+            // Each operation has its own words, so the result doesn't depend on the order of the threads.
             let operations = ["add.u32", "min.s32", "max.u32", "and.b32", "or.b32", "xor.b32", "max.s32"];
             let which = random.below(operations.len() as u64) as usize;
             let (a, b) = (r(random), r(random));

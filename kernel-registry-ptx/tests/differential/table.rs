@@ -154,7 +154,7 @@ pub const EXACT: &[Row] = &[
     ("cvt.<u8,s8,u16,s16,u32,s32>.<u64,s64>", "b64", "b32"),
     ("cvt.<u64,s64>.<u8,s8,u16,s16,u32,s32>", "b32", "b64"),
     ("cvt.<u64,s64>.<u64,s64>", "b64", "b64"),
-    // The same with saturation, which exists only where some value does not fit.
+    // The same with saturation, which exists only where some value doesn't fit.
     ("cvt.sat.u8.<s8,u16,s16,u32,s32>", "b32", "b32"),
     ("cvt.sat.s8.<u8,u16,s16,u32,s32>", "b32", "b32"),
     ("cvt.sat.u16.<s8,s16,u32,s32>", "b32", "b32"),

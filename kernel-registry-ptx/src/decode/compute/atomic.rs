@@ -1,4 +1,4 @@
-//! Finds the functions by which atomic operations compute the new value from the old.
+//! Finds the functions that compute the new value of an atomic operation from the old one.
 
 use crate::decode::compute::float::{Bf16, F16, Float, Pair};
 use crate::op::Update;

@@ -1,7 +1,7 @@
 //! Computes the signs of exact sums, which decide directed rounding.
 
 /// Returns the sign of `a * b + c + d`, computed without rounding: 1, -1 or 0. Also returns 0 if any of the
-/// numbers is not finite.
+/// numbers isn't finite.
 pub(crate) fn sign_of_sum(a: f64, b: f64, c: f64, d: f64) -> f64 {
     if ![a, b, c, d].into_iter().all(f64::is_finite) {
         return 0.0;

@@ -1,7 +1,7 @@
 //! Implements IEEE 754 floating point in four formats and four rounding modes.
 //!
 //! Values are widened to f64. For sums, products, quotients and roots of narrower formats, rounding to f64
-//! first does not change the result. For fma and directed rounding it would, so the f64 is rounded to odd:
+//! first doesn't change the result. For fma and directed rounding it would, so the f64 is rounded to odd:
 //! its last bit is set if anything was lost. Rounding that f64 again gives the same result as rounding the
 //! exact value.
 
@@ -301,7 +301,7 @@ macro_rules! float {
             }
             #[inline(always)]
             fn sub(self, how: How, other: Self) -> Self {
-                // The result is not computed as the sum with `negate`, which would change the sign of a NaN.
+                // The result isn't computed as the sum with `negate`, which would change the sign of a NaN.
                 let (a, b) = (self.enter(how), -other.enter(how));
                 Self::finish(how, sum(how, a, b), || rest_of_sum(a, b, a + b)).or_nan([other, self])
             }
@@ -314,7 +314,7 @@ macro_rules! float {
             fn fma(self, how: How, other: Self, third: Self) -> Self {
                 let (a, b, c) = (self.enter(how), other.enter(how), third.enter(how));
                 if size_of::<Self>() < 8 {
-                    // The product of two narrow numbers is exact in f64, but the sum is not.
+                    // The product of two narrow numbers is exact in f64, but the sum isn't.
                     let sum = sum(how, a * b, c);
                     return Self::finish_exact(how, sum, rest_of_sum(a * b, c, sum));
                 }
