@@ -12,6 +12,7 @@ const MOST: u32 = 1 << 16;
 
 /// What NVRTC made of a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[doc(hidden)]
 pub struct Kept {
     /// The digest of all that the result depends on.
     pub key: Digest,
@@ -27,6 +28,7 @@ pub struct Kept {
 
 /// Something that the compiler asked for, and the answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[doc(hidden)]
 pub enum Dependency {
     Path {
         /// The path, as the compiler named it.
@@ -43,6 +45,7 @@ pub enum Dependency {
 
 /// What was at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(hidden)]
 pub enum Was {
     Missing,
     Folder,
@@ -54,6 +57,7 @@ pub enum Was {
 
 /// What one function of NVRTC answered, such as `nvrtcGetPTX`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[doc(hidden)]
 pub struct Part {
     /// The answer: 0 is success.
     pub answer: u32,

@@ -64,6 +64,7 @@ pub fn baked_key(ptx: &[u8], options: &str) -> [u8; 32] {
 }
 
 /// The hash of files of machine code.
+#[doc(hidden)]
 pub fn sha256(parts: &[&[u8]]) -> [u8; 32] {
     let mut hash = Sha256::new();
     parts.iter().for_each(|part| hash.update(part));
