@@ -1,5 +1,5 @@
-//! Runs child processes that measure once and print numbers. Each measurement needs a new process, because loaded
-//! code stays loaded.
+//! Runs child processes that measure once and print numbers. Each measurement needs a new process, because
+//! loaded code stays loaded.
 
 use std::ffi::OsStr;
 use std::io::Read;
@@ -15,7 +15,7 @@ use crate::Result;
 pub struct Child(Command);
 
 impl Child {
-    /// Starts this program.
+    /// Prepares to run this program.
     pub fn new(program: &Path) -> Self {
         Child(Command::new(program))
     }
@@ -26,7 +26,7 @@ impl Child {
         self
     }
 
-    /// Sets an environment variable. The last value of a name counts.
+    /// Sets an environment variable, replacing an earlier value.
     pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.0.env(name, value);
         self
@@ -38,10 +38,10 @@ impl Child {
         Ok(text.split_whitespace().map(str::parse).collect::<std::result::Result<_, _>>()?)
     }
 
-    /// Runs the process, and returns the output. The process is killed if it takes longer than `timeout`.
+    /// Runs the process, and returns its output. Kills it if it takes longer than `timeout`.
     pub fn output(&mut self, timeout: Duration) -> Result<String> {
         let mut child = self.0.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-        // Read both pipes while it runs: a process with much output would block otherwise.
+        // Both pipes are read while it runs, because a process with much output would block otherwise.
         let (Some(mut stdout), Some(mut stderr)) = (child.stdout.take(), child.stderr.take()) else {
             return Err("a process has no output".into());
         };

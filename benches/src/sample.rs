@@ -1,4 +1,4 @@
-//! Repeated measurements of one time: their median, and its uncertainty.
+//! Repeated measurements of one time: their median, and other quantiles.
 
 use std::time::Duration;
 
@@ -13,16 +13,9 @@ impl Sample {
         self.0.insert(at, time);
     }
 
-    /// Returns the median in seconds. A few disturbed runs do not change the median.
+    /// Returns the median in seconds, which a few disturbed runs don't change.
     pub fn median(&self) -> f64 {
         self.quantile(0.5)
-    }
-
-    /// Returns the uncertainty of the median in seconds: its standard error for a normal distribution with the same
-    /// distance between quartiles.
-    pub fn uncertainty(&self) -> f64 {
-        let deviation = (self.quantile(0.75) - self.quantile(0.25)) / 1.349;
-        1.2533 * deviation / (self.0.len() as f64).sqrt()
     }
 
     /// Returns this quantile of the times, in seconds.

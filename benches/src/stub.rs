@@ -1,4 +1,4 @@
-//! Builds a driver that does nothing, to measure the software that calls the driver.
+//! Builds a driver that does nothing, to measure the software on top of it.
 
 use std::env;
 use std::fs;
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::Result;
 
-/// A folder with that driver, under the driver's file names. Dropping this value removes the folder.
+/// A folder with that driver, under the driver's file names. Dropping this removes the folder.
 pub struct Stub(PathBuf);
 
 impl Stub {
@@ -41,7 +41,7 @@ impl Stub {
 
 impl Drop for Stub {
     fn drop(&mut self) {
-        // If this fails, a small temporary folder remains.
+        // On failure, a small temporary folder remains.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

@@ -1,4 +1,4 @@
-//! Requirements and measured values, printed as a table.
+//! Compares measured values with requirements, and prints them as a table.
 
 use std::process::ExitCode;
 
@@ -46,8 +46,8 @@ impl Requirement {
     }
 }
 
-/// Measures times, at most three times over, until all times are within their bounds. Other work on the machine makes some
-/// times longer, and none shorter. The third measurement counts.
+/// Measures times, at most three times over, until all are within their bounds, because other work on the
+/// machine only makes times longer. The third measurement counts.
 pub fn of_times(mut measure: impl FnMut() -> Result<Vec<Requirement>>) -> Result<Vec<Requirement>> {
     const MORE: usize = 2;
     for _ in 0..MORE {
@@ -60,12 +60,13 @@ pub fn of_times(mut measure: impl FnMut() -> Result<Vec<Requirement>>) -> Result
     measure()
 }
 
-/// Ends a benchmark. Returns the exit code: 0 if all requirements are met, 1 if not, and 2 if the benchmark could not measure.
+/// Ends a benchmark. Returns the exit code: 0 if all requirements are met, 1 if not, and 2 if the benchmark
+/// couldn't measure.
 pub fn end(measured: Result<Vec<Requirement>>) -> ExitCode {
     exit_code(measured.map(|requirements| conclude(&requirements)))
 }
 
-/// Returns the exit code of a step. `done` says whether the step succeeded, or why it could not run.
+/// Returns the exit code of a step. `done` says whether the step succeeded, or why it couldn't run.
 pub fn exit_code(done: Result<bool>) -> ExitCode {
     match done {
         Ok(true) => ExitCode::SUCCESS,

@@ -1,4 +1,4 @@
-//! Defines how many kernels and images the generated programs of the benchmark `warm` have.
+//! Defines the numbers of kernels and images in the generated programs of the benchmark `warm`.
 
 pub mod crates;
 pub mod program;

@@ -1,19 +1,18 @@
-//! Generates, edits and builds crates for a measurement, in a folder below cargo's target directory.
+//! Generates and builds crates for a measurement, in a folder below cargo's target directory.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 use std::{env, fs, io};
 
 use crate::Result;
 
-/// The crates of one comparison, which share a target directory.
+/// The crates of a comparison, which share a target directory.
 pub struct Workshop {
     folder: PathBuf,
 }
 
-/// A generated crate, in its own workspace.
+/// A generated crate with its own workspace.
 pub struct Package {
     name: &'static str,
     folder: PathBuf,
@@ -25,8 +24,6 @@ pub struct Package {
 pub enum Profile {
     /// `cargo build`.
     Debug,
-    /// `cargo build --release`.
-    Release,
     /// A release build without symbols.
     Stripped,
 }
@@ -35,7 +32,7 @@ pub enum Profile {
 pub type File = (String, Vec<u8>);
 
 impl Workshop {
-    /// Opens the folder of this name in this program's target directory.
+    /// Opens the folder with this name in the target directory of this program.
     pub fn open(name: &str) -> Result<Self> {
         let program = env::current_exe()?;
         // Cargo marks target directories with this file.
@@ -62,7 +59,7 @@ impl Workshop {
              [dependencies]\n{dependencies}\n\n[profile.stripped]\ninherits = \"release\"\nstrip = true\n"
         );
         package.write("Cargo.toml", manifest.as_bytes())?;
-        // The versions of this workspace, which are downloaded already.
+        // The versions of this workspace, which have already been downloaded.
         let lock = repository().join("Cargo.lock");
         fs::copy(&lock, package.folder.join("Cargo.lock")).map_err(|error| about(&lock, error))?;
         for (path, contents) in files {
@@ -73,47 +70,25 @@ impl Workshop {
 }
 
 impl Package {
-    /// Returns the text of a file.
-    pub fn read(&self, path: &str) -> Result<String> {
-        let path = self.folder.join(path);
-        fs::read_to_string(&path).map_err(|error| about(&path, error))
-    }
-
     /// Writes a file.
-    pub fn write(&self, path: &str, contents: &[u8]) -> Result<()> {
+    fn write(&self, path: &str, contents: &[u8]) -> Result<()> {
         let path = self.folder.join(path);
         let folder = path.parent().unwrap_or(&self.folder);
         fs::create_dir_all(folder).map_err(|error| about(folder, error))?;
         fs::write(&path, contents).map_err(|error| about(&path, error))
     }
 
-    /// Builds the crate. Returns the time that cargo took.
-    pub fn build(&self, profile: Profile) -> Result<Duration> {
-        let options = ["build", "--profile", profile.name()];
-        // A network access would be part of the time.
-        self.cargo(&options, Some("--offline")).or_else(|_| self.cargo(&options, None))
-    }
-
-    /// Deletes the crate's build results, but not its dependencies' build results.
-    pub fn clean(&self) -> Result<()> {
-        self.cargo(&["clean", "--package", self.name], Some("--offline")).map(drop)
-    }
-
-    fn cargo(&self, command: &[&str], network: Option<&str>) -> Result<Duration> {
+    /// Builds the crate.
+    pub fn build(&self, profile: Profile) -> Result<()> {
         let mut cargo = Command::new(env::var_os("CARGO").unwrap_or("cargo".into()));
-        cargo.args(command).arg("--quiet").args(network);
+        cargo.args(["build", "--quiet", "--profile", profile.name()]);
         cargo.arg("--manifest-path").arg(self.folder.join("Cargo.toml"));
-        cargo.arg("--target-dir").arg(&self.target);
-        // CI turns incremental builds off, but this measures them.
-        cargo.env_remove("CARGO_INCREMENTAL");
-        let start = Instant::now();
-        let output = cargo.output()?;
-        let time = start.elapsed();
+        let output = cargo.arg("--target-dir").arg(&self.target).output()?;
         if !output.status.success() {
             let errors = String::from_utf8_lossy(&output.stderr);
-            return Err(format!("`cargo {}` of `{}` failed:\n{errors}", command[0], self.name).into());
+            return Err(format!("`cargo build` of `{}` failed:\n{errors}", self.name).into());
         }
-        Ok(time)
+        Ok(())
     }
 
     /// Returns the path of the built program.
@@ -121,19 +96,12 @@ impl Package {
         let file = format!("{}{}", self.name, env::consts::EXE_SUFFIX);
         self.target.join(profile.folder()).join(file)
     }
-
-    /// Returns the size of the built program in bytes.
-    pub fn size(&self, profile: Profile) -> Result<u64> {
-        let path = self.program(profile);
-        fs::metadata(&path).map(|metadata| metadata.len()).map_err(|error| about(&path, error))
-    }
 }
 
 impl Profile {
     fn name(self) -> &'static str {
         match self {
             Profile::Debug => "dev",
-            Profile::Release => "release",
             Profile::Stripped => "stripped",
         }
     }

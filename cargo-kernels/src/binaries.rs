@@ -1,27 +1,29 @@
-//! Steps that the commands share: open binaries, read their kernels, filter them, print.
+//! Opens binaries, or builds those of the package, reads their kernels and filters them.
+
+pub(crate) mod artifacts;
+pub(crate) mod unlinked;
 
 use std::collections::BTreeSet;
-use std::io::{self, BufWriter, StdoutLock};
 use std::path::{Path, PathBuf};
 
 use kernel_registry_command::Failure as Shared;
 use kernel_registry_command::Mapped;
-use kernel_registry_command::terminal::{self, Terminal};
+use kernel_registry_command::terminal;
 
-use crate::artifacts::{self, Built};
 use crate::binary::Contents;
+use crate::binary::fatbins::Fatbins;
 use crate::cli::Build;
 use crate::failure::Failure;
-use crate::linked::Fatbins;
-use crate::ptx_images::baked_beside;
-use crate::unlinked::{self, Unlinked};
+use crate::images::ptx::baked_beside;
+use artifacts::Built;
+use unlinked::Unlinked;
 
 /// The files to read.
 pub(crate) struct Files {
     mapped: Vec<(PathBuf, Mapped)>,
     /// The result of the build. `None` if the files were given by path.
     built: Option<Built>,
-    /// Whether lost crates are findings of the command, and no warnings.
+    /// Whether the command reports crates that weren't linked, so that we don't warn of them.
     finds_unlinked: bool,
 }
 
@@ -30,7 +32,7 @@ impl Files {
     ///
     /// # Errors
     ///
-    /// The graph of dependencies is not known.
+    /// The dependency graph isn't known.
     pub(crate) fn unlinked(&mut self) -> Result<Vec<Unlinked>, Failure> {
         if self.built.is_none() {
             let paths = self.mapped.iter().map(|(path, _)| path.clone());
@@ -43,12 +45,12 @@ impl Files {
     }
 }
 
-/// Opens this file.
+/// Opens a file.
 pub(crate) fn open_file(path: &Path) -> Result<Files, Failure> {
     Ok(Files { mapped: vec![(path.to_owned(), Mapped::open(path)?)], built: None, finds_unlinked: false })
 }
 
-/// Opens this file, or builds the package and opens the files that were built.
+/// Opens a file, or builds the package and opens its binaries.
 pub(crate) fn open(path: Option<&Path>, build: &Build) -> Result<Files, Failure> {
     if let Some(path) = path {
         return open_file(path);
@@ -60,7 +62,7 @@ pub(crate) fn open(path: Option<&Path>, build: &Build) -> Result<Files, Failure>
     Ok(Files { mapped: mapped?, built: Some(built), finds_unlinked: false })
 }
 
-/// Reads the binaries that have declared kernels, and fails if none has any. Warns of dependencies whose kernels were not linked.
+/// Reads the binaries with declared kernels, and fails if there are none. Warns of dependencies that weren't linked.
 pub(crate) fn read(files: &Files) -> Result<Vec<Contents<'_>>, Failure> {
     read_where(files, |_| false)
 }
@@ -120,13 +122,13 @@ fn read_where(files: &Files, also: impl Fn(&Contents<'_>) -> bool) -> Result<Vec
     }
 }
 
-/// Keeps only the kernels of one package, if it is named.
+/// Keeps only the kernels of this package, if one is given.
 pub(crate) fn keep_package<'a>(
     mut binaries: Vec<Contents<'a>>,
     package: Option<&str>,
 ) -> Result<Vec<Contents<'a>>, Failure> {
     let Some(package) = package else { return Ok(binaries) };
-    // A package `my-kernels` is `my_kernels` in code, so both names are accepted.
+    // Package `my-kernels` is crate `my_kernels`: accept both.
     let same = |name: &str| name.replace('-', "_") == package.replace('-', "_");
     let there: BTreeSet<_> =
         binaries.iter().flat_map(|binary| &binary.kernels).map(|kernel| kernel.package).collect();
@@ -142,17 +144,10 @@ pub(crate) fn keep_package<'a>(
     Ok(binaries)
 }
 
-/// Returns an error if a binary holds records that are newer than this tool.
+/// Fails if a binary has records that are newer than this tool.
 pub(crate) fn all_read(binaries: &[Contents<'_>]) -> Result<(), Failure> {
     match binaries.iter().find_map(|binary| Some((binary, binary.newer?))) {
         Some((binary, version)) => Err(Failure::Newer { path: binary.path.clone(), version }),
         None => Ok(()),
     }
-}
-
-/// Writes to the standard output.
-pub(crate) fn print(
-    write: impl FnOnce(&mut Terminal<BufWriter<StdoutLock<'static>>>) -> io::Result<()>,
-) -> Result<(), Failure> {
-    Ok(terminal::print(write)?)
 }

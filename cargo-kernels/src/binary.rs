@@ -1,5 +1,9 @@
 //! Reads the kernel records of a binary: executable, library, archive or object file.
 
+pub(crate) mod copies;
+pub(crate) mod declared_image;
+pub(crate) mod fatbins;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -9,10 +13,10 @@ use kernel_registry_image::Target;
 use object::read::archive::ArchiveFile;
 use object::{FileKind, Object, ObjectSection};
 
-use crate::copies::{self, Copy};
 use crate::failure::Failure;
-use crate::linked::Fatbins;
-use crate::recorded::Recorded;
+use copies::Copy;
+use declared_image::DeclaredImage;
+use fatbins::Fatbins;
 
 /// The kernels that a binary's records describe.
 pub(crate) struct Contents<'data> {
@@ -29,8 +33,8 @@ pub(crate) struct Contents<'data> {
     pub(crate) newer: Option<u16>,
     /// The kernels that nvcc linked.
     pub(crate) linked: Fatbins<'data>,
-    /// The architectures of images' baked code, in the file beside the binary.
-    pub(crate) baked: BTreeMap<Recorded<'data>, Vec<Target>>,
+    /// The architectures of each image's baked code.
+    pub(crate) baked: BTreeMap<DeclaredImage<'data>, Vec<Target>>,
 }
 
 impl<'data> Contents<'data> {

@@ -3,6 +3,7 @@
 mod bake;
 mod build;
 mod fit;
+mod growth;
 #[cfg(not(target_os = "linux"))]
 mod linux;
 #[cfg(target_os = "linux")]
@@ -12,16 +13,15 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use clap_complete::Shell;
 use kernel_registry_image::Target;
 
 use self::build::OF_BUILDS;
-use crate::diff::Growth;
 use crate::failure::EXIT_CODES;
 
 pub(crate) use self::bake::Bake;
 pub(crate) use self::build::{Build, Package};
 pub(crate) use self::fit::Fit;
+pub(crate) use self::growth::Growth;
 #[cfg(not(target_os = "linux"))]
 pub(crate) use self::linux::OnLinux;
 #[cfg(target_os = "linux")]
@@ -80,8 +80,6 @@ pub(crate) enum Command {
     #[cfg(not(target_os = "linux"))]
     #[command(hide = true)]
     Audit(OnLinux),
-    /// Write a script with which a shell completes the arguments of `cargo-kernels`
-    Completions(Completions),
 }
 
 #[derive(Args)]
@@ -319,18 +317,6 @@ pub(crate) struct Doctor {
     /// Cargo.toml of the package whose cudarc is checked; by default the package of the current folder
     #[arg(long, value_name = "PATH")]
     pub(crate) manifest_path: Option<PathBuf>,
-}
-
-const COMPLETIONS: &str = "\
-Shells complete `cargo-kernels`, the program, which takes the same arguments as `cargo kernels`. For bash:
-
-    cargo kernels completions bash > ~/.local/share/bash-completion/completions/cargo-kernels";
-
-#[derive(Args)]
-#[command(after_help = COMPLETIONS)]
-pub(crate) struct Completions {
-    /// The shell
-    pub(crate) shell: Shell,
 }
 
 /// Returns the arguments with `kernels` as the first argument, as cargo passes them: so `cargo-kernels list` means `cargo kernels

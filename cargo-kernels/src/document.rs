@@ -4,6 +4,7 @@
 //! Members that are not always needed have defaults, because files of earlier versions lack some.
 
 mod describe;
+pub(crate) mod unread;
 
 pub(crate) use describe::hex;
 
@@ -11,7 +12,7 @@ use kernel_registry_image::Signature;
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::Value;
 
-use crate::unread::{Unread, UnreadVariant};
+use unread::{Unread, UnreadVariant};
 
 /// The version of the JSON. Every change that could break a reader raises it.
 pub(crate) const SCHEMA: u32 = 2;
@@ -65,7 +66,7 @@ pub(crate) enum ImageKind {
 #[serde(untagged)]
 pub(crate) enum Kernel {
     Declared(Box<DeclaredKernel>),
-    Alone(ImageKernel),
+    Undeclared(ImageKernel),
 }
 
 /// A declared kernel, with its image if the binary has it.
@@ -246,7 +247,7 @@ impl<'de> Deserialize<'de> for Kernel {
         let value = Value::deserialize(deserializer)?;
         let kernel = match value["path"].is_string() {
             true => serde_json::from_value(value).map(Kernel::Declared),
-            false => serde_json::from_value(value).map(Kernel::Alone),
+            false => serde_json::from_value(value).map(Kernel::Undeclared),
         };
         kernel.map_err(de::Error::custom)
     }

@@ -4,7 +4,6 @@ use std::fmt::Display;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use kernel_registry_command::compiler::NoCompiler;
 use kernel_registry_command::{Failure as Shared, many};
 use kernel_registry_format::{Malformed, VERSION};
 use kernel_registry_image::{Error, FindError};
@@ -147,10 +146,6 @@ pub(crate) enum Failure {
     WithoutPtx { path: PathBuf },
     #[error("no GPU is here whose architecture could be asked: name one, as in `--arch sm_90`")]
     NoArch,
-    #[error("nothing can be compiled")]
-    NoCompiler { source: NoCompiler },
-    #[error("{} could not be compiled (see above)", many(*.count, "image"))]
-    NotBaked { count: usize },
     #[error("there is no package `{spec}` in this workspace")]
     NoMember { spec: String },
     #[error("`{name}` cannot be the name of a package: {why}; choose another name")]
@@ -205,7 +200,6 @@ impl Failure {
             Failure::Prebuild { error } if is_drift(error) => 10,
             Failure::BuildFailed | Failure::Prebuild { .. } => 9,
             Failure::NotCompiled { .. } | Failure::NotPreprocessed { .. } => 9,
-            Failure::NoCompiler { .. } | Failure::NotBaked { .. } => 9,
             Failure::Differences { .. } | Failure::Outdated { .. } => 10,
             Failure::Problems { .. } => 11,
             Failure::Exceeded { .. } => 13,

@@ -3,57 +3,38 @@
 //! kernel, declares the kernels of an image, makes committed images and new packages, diagnoses the machine, runs programs on a
 //! simulated driver, and watches their driver calls.
 //!
-//! `cli` parses the command line. The commands are `list`, `show`, `check`, `diff`, `fit`, `declare`, `prebuild`, `bake`, `new`,
-//! `doctor`, `sim`, `audit` and `completions`. The commands share these modules, none of which imports a command:
+//! Each module imports only those below it:
 //!
-//! - binaries: `artifacts` (builds with cargo), `binary` (its records), `binaries` (several files),
-//!   `copies` (of kernel-registry), `unlinked` (dependencies that were not linked), `kernel_name` (how people name kernels);
-//! - images: `recorded` (what records say of an image), `embedded` (the image of a record), `ptx_images` (images with
-//!   PTX, and their baked code), `alone` (images that no record describes), `unread` (variants that cannot be
-//!   read), `compare` (compares a declaration with an image);
-//! - kernels: `shown` (describes the kernels of files), `document` (the model that text and JSON are written from);
-//! - output: `table` (text), `json`, `failure` (errors and exit codes).
+//! - `commands`: the commands;
+//! - `kernels`: describes the kernels of files, finds them by name, and reads images without declarations;
+//! - `binaries`: opens binaries, or has cargo build them (`artifacts`), and finds dependencies that rustc
+//!   didn't link (`unlinked`);
+//! - `images`: the images of declared kernels: finds them in the binary (`embedded`), compares them with the
+//!   declarations (`compare`), and reads their PTX and its baked code (`ptx`);
+//! - `document`: the model that text and JSON are written from;
+//! - `binary`: the records in a binary, its copies of kernel-registry, and the fatbins that nvcc linked;
+//! - `cli`: the command line, parsed by clap;
+//! - `output`: tables and JSON;
+//! - `failure`: errors and exit codes.
 //!
-//! The crate kernel-registry-command has what this command shares with kernel-audit.
+//! kernel-registry-command is shared with kernel-audit.
 
-mod alone;
-mod artifacts;
-mod bake;
 mod binaries;
 mod binary;
-mod check;
 mod cli;
-mod compare;
-mod completions;
-mod copies;
-mod declare;
-mod diff;
-mod doctor;
+mod commands;
 mod document;
-mod embedded;
 mod failure;
-mod fit;
-mod json;
-mod kernel_name;
-mod linked;
-mod list;
-mod new;
-mod prebuild;
-mod ptx_images;
-mod recorded;
-mod show;
-mod shown;
-#[cfg(target_os = "linux")]
-mod sim;
-mod table;
-mod unlinked;
-mod unread;
+mod images;
+mod kernels;
+mod output;
 
 use std::process::ExitCode;
 
 use kernel_registry_command::{finish, parse};
 
 use crate::cli::{Cargo, Command};
+use crate::commands::{bake, check, declare, diff, doctor, fit, list, new, prebuild, show};
 use crate::failure::Failure;
 
 fn main() -> ExitCode {
@@ -70,7 +51,7 @@ fn main() -> ExitCode {
         Command::New(options) => new::run(&options),
         Command::Doctor(options) => doctor::run(&options),
         #[cfg(target_os = "linux")]
-        Command::Sim(options) => sim::run(&options),
+        Command::Sim(options) => commands::sim::run(&options),
         #[cfg(target_os = "linux")]
         Command::Audit(options) => {
             kernel_audit::command::run(&options, " kernels audit").map_err(Failure::from)
@@ -79,7 +60,6 @@ fn main() -> ExitCode {
         Command::Sim(_) => Err(Failure::OnLinux { command: "sim" }),
         #[cfg(not(target_os = "linux"))]
         Command::Audit(_) => Err(Failure::OnLinux { command: "audit" }),
-        Command::Completions(options) => completions::run(&options),
     };
     finish(outcome, Failure::code)
 }

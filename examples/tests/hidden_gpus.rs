@@ -18,9 +18,6 @@ fn without_a_gpu_an_example_prints_one_line() {
         env!("CARGO_BIN_EXE_two_kernels"),
         env!("CARGO_BIN_EXE_stream_fence"),
         env!("CARGO_BIN_EXE_not_enough"),
-        env!("CARGO_BIN_EXE_loading_mode"),
-        env!("CARGO_BIN_EXE_handle_lifetime"),
-        env!("CARGO_BIN_EXE_benchmark"),
     ] {
         for arguments in [&[][..], &["--cold"]] {
             let (code, lines) = run(program, arguments);

@@ -48,13 +48,7 @@ fn linked_kernels_need_nvcc() {
 }
 
 #[test]
-fn the_other_examples_complete() {
-    for program in [
-        env!("CARGO_BIN_EXE_quickstart"),
-        env!("CARGO_BIN_EXE_loading_mode"),
-        env!("CARGO_BIN_EXE_handle_lifetime"),
-    ] {
-        let (code, out, err) = run(program, &[]);
-        assert_eq!(code, Some(0), "{program}: {out}{err}");
-    }
+fn the_quickstart_completes() {
+    let (code, out, err) = run(env!("CARGO_BIN_EXE_quickstart"), &[]);
+    assert_eq!(code, Some(0), "{out}{err}");
 }

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::iter;
 
 use crate::causes::causes;
+use crate::hang::Hanging;
 use crate::options::Audit;
 use crate::outcome::{InstallError, Installed, NotWatched};
 use crate::record::{self, Event, Kind, Report};
@@ -135,7 +136,7 @@ pub fn assert_no_findings() {
 fn in_words(report: &Report) -> String {
     let mut text = String::new();
     for hang in report.events.iter().filter(|event| event.kind == Kind::Hang) {
-        text += &format!("\n{}", hang.text);
+        text += &format!("\n{}", Hanging::new(hang, report.uses_kernel_registry).in_words(&hang.stack));
     }
     for cause in causes(iter::once(report)) {
         text += &format!("\n{cause}, by {}.", cause.caller());

@@ -5,7 +5,7 @@ use std::fmt;
 
 use kernel_registry_cuda::rules::{self, Reader, Rule};
 
-use crate::record::{Event, Kind, Report, Time};
+use crate::record::{Event, Format, Kind, Report, Subject, Time};
 
 /// Findings of one kind and one rule. `Display` writes what is wrong, as a sentence without its final point.
 #[derive(Clone, Debug)]
@@ -75,7 +75,8 @@ pub fn waits_for_device(rule: &Rule) -> bool {
 
 /// Returns the rule by which a finding waits, or else the likeliest rule.
 fn rule(finding: &Event) -> Option<&'static Rule> {
-    let is_image = finding.kind == Kind::Image || finding.kind == Kind::Refused && finding.bytes > 0;
+    let is_image = matches!(finding.kind, Kind::Image | Kind::Refused)
+        && finding.subject.image().is_some_and(|image| image.format != Format::Library);
     let likeliest = || match is_image {
         true if rules::LATE_LIBRARY.calls.contains(&&*finding.call) => Some(&rules::LATE_LIBRARY),
         // The remedy of this rule helps whether loading is eager or not.
@@ -118,11 +119,10 @@ impl<'a> Cause<'a> {
 impl fmt::Display for Cause<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (first, count) = (self.longest(), self.count());
-        let about = match (&*first.subject, first.bytes) {
-            ("", _) => format!("`{}`", first.call),
-            (subject, 0) => format!("`{}` of `{subject}`", first.call),
-            (program, _) if first.kind == Kind::Compile => format!("`{}` of `{program}`", first.call),
-            (image, bytes) => format!("`{}` of a {image} of {bytes} bytes", first.call),
+        let about = match &first.subject {
+            Subject::Nothing => format!("`{}`", first.call),
+            Subject::Image(image) => format!("`{}` of a {image}", first.call),
+            subject => format!("`{}` of `{subject}`", first.call),
         };
         if first.waits_for_resident() {
             let done = match first.kind {
@@ -173,9 +173,10 @@ impl fmt::Display for Cause<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::{Image, Limit};
 
-    fn finding(kind: Kind, call: &str, subject: &str, rule: &Rule) -> Event {
-        let (call, subject, rule) = (call.into(), subject.into(), rule.name.into());
+    fn finding(kind: Kind, call: &str, subject: Subject, rule: &Rule) -> Event {
+        let (call, rule) = (call.into(), rule.name.into());
         Event { kind, call, subject, rule, is_finding: true, took: 1_500_000, ..Event::default() }
     }
 
@@ -188,7 +189,7 @@ mod tests {
 
     #[test]
     fn each_cause_is_a_sentence_with_its_remedy() {
-        let load = || finding(Kind::Load, "cuLaunchKernel", "late", &rules::LOAD);
+        let load = || finding(Kind::Load, "cuLaunchKernel", Subject::of_kernel("late"), &rules::LOAD);
         assert_eq!(
             sentences_of(vec![load()], false),
             [
@@ -203,10 +204,8 @@ mod tests {
             "{warmed:?}"
         );
 
-        let module = Event {
-            bytes: 283,
-            ..finding(Kind::Image, "cuModuleLoadData", crate::record::PTX, &rules::MODULE)
-        };
+        let image = || Subject::Image(Image::unloaded(Format::Ptx, 283, "".into()));
+        let module = finding(Kind::Image, "cuModuleLoadData", image(), &rules::MODULE);
         let module = &sentences_of(vec![module], false)[0];
         assert!(
             module.starts_with("1 module or library was loaded after the program was ready (`cuModuleLoadData` of a PTX of 283 bytes)")
@@ -215,12 +214,8 @@ mod tests {
         );
 
         // In LAZY mode `cuLibraryLoadData` waits for nothing, so these findings name no rule.
-        let library = |kind| Event {
-            kind,
-            bytes: 283,
-            rule: "".into(),
-            ..finding(kind, "cuLibraryLoadData", "PTX", &rules::LIBRARY)
-        };
+        let library =
+            |kind| Event { rule: "".into(), ..finding(kind, "cuLibraryLoadData", image(), &rules::LIBRARY) };
         let library = sentences_of(vec![library(Kind::Image), library(Kind::Refused)], false);
         assert!(
             library[0].starts_with(
@@ -236,10 +231,9 @@ mod tests {
             );
         }
 
-        let stack = &sentences_of(
-            vec![finding(Kind::Resize, "cuLaunchKernel", "stack of 8192 bytes", &rules::STACK)],
-            false,
-        )[0];
+        let limit = Subject::Limit { limit: Limit::Stack, bytes: 8192, kernel: "deep".into() };
+        let stack =
+            &sentences_of(vec![finding(Kind::Resize, "cuLaunchKernel", limit, &rules::STACK)], false)[0];
         assert!(
             stack.starts_with("1 kernel needed a larger stack")
                 && stack.contains("set the stack limit to the largest frame"),
@@ -249,10 +243,12 @@ mod tests {
 
     #[test]
     fn calls_that_would_wait_for_a_resident_kernel_come_first() {
-        let free = finding(Kind::Refused, "cuMemFree_v2", "0x7f00", &rules::FREE);
+        let free = finding(Kind::Refused, "cuMemFree_v2", Subject::Handle { handle: 0x7f00 }, &rules::FREE);
         let free = Event { resident: "spin".into(), took: 0, ..free };
-        let said =
-            sentences_of(vec![finding(Kind::Load, "cuLaunchKernel", "late", &rules::LOAD), free], false);
+        let said = sentences_of(
+            vec![finding(Kind::Load, "cuLaunchKernel", Subject::of_kernel("late"), &rules::LOAD), free],
+            false,
+        );
         assert_eq!(
             said[0],
             "`cuMemFree_v2` of `0x7f00` was called while kernel `spin` was resident, and was refused: memory is freed only when \

@@ -1,7 +1,7 @@
-//! A cache of NVRTC's results in files, so that what one process has compiled no other process compiles again.
+//! The cache of NVRTC's results on disk, so that processes don't compile the same program twice.
 //!
-//! Code from the cache runs on the GPU with the process's data. So a file is trusted only if no other user could have
-//! written it, and used only if it has the digest that the preload names and the key that was looked up.
+//! Code from the cache runs on the GPU with the process's data. So a file is trusted only if no other user
+//! could have written it, and used only if its key and its digest are the expected ones.
 
 mod digest;
 mod files;
@@ -9,6 +9,6 @@ mod result;
 
 pub use digest::{Digest, Hasher};
 #[doc(hidden)]
-pub use files::{file_name, keep, read};
+pub use files::{file_name, read, store};
 #[doc(hidden)]
-pub use result::{Dependency, Kept, Part, Was};
+pub use result::{Cached, Dependency, Part, PathState};

@@ -32,7 +32,7 @@ use std::str::FromStr;
 use kernel_registry_format::is_control;
 
 use crate::fnv1a::fnv1a;
-use crate::record::open_plain;
+use crate::record::{Limit, open_plain};
 
 pub use compiled::Compiled;
 pub use copies::keep_copy;
@@ -40,8 +40,6 @@ pub use copies::keep_copy;
 pub use origin::BEGIN;
 use origin::HEADER;
 pub use origin::{How, Malformed, Origin};
-#[doc(hidden)]
-pub use ptx::sha256;
 pub use ptx::{Ptx, baked_file, baked_key};
 
 #[doc(inline)]
@@ -91,10 +89,23 @@ pub struct Sizes {
     pub heap: u64,
 }
 
+/// Returns the word that begins the line of a limit.
+pub fn word_of(limit: Limit) -> &'static str {
+    match limit {
+        Limit::Stack => "stack",
+        Limit::Printf => "printf",
+        Limit::Heap => "heap",
+    }
+}
+
 impl Sizes {
     /// Returns each size with the word that begins its line.
     fn lines(&mut self) -> [(&'static str, &mut u64); 3] {
-        [("stack", &mut self.stack), ("printf", &mut self.printf), ("heap", &mut self.heap)]
+        [
+            (word_of(Limit::Stack), &mut self.stack),
+            (word_of(Limit::Printf), &mut self.printf),
+            (word_of(Limit::Heap), &mut self.heap),
+        ]
     }
 
     /// Raises each size to that of `other`, if that is larger.

@@ -5,12 +5,15 @@
 //! All numbers are little-endian. The file has its whole size from the beginning; events and strings that find no room
 //! are counted, and dropped.
 
+pub mod coded;
 mod collected;
+mod explanation;
 mod layout;
 mod model;
 mod read;
 mod slot;
 mod stretch;
+mod subject;
 mod sync;
 mod tail;
 #[cfg(test)]
@@ -20,16 +23,20 @@ mod time;
 #[cfg(target_os = "linux")]
 mod trim;
 
+pub use explanation::{Explanation, Running, ThreadInCall, UnloadedHandles, UnloadedLaunch, Work};
 pub use layout::LARGEST;
 #[doc(hidden)]
 pub use layout::{
     Layout, LongCall, MAGIC, MOST, RawEvent, SAMPLES, SLOTS, STRINGS, Sample, Text, VERSION, size, write,
 };
-pub use model::{Activity, BAKED, CallInProgress, Event, Kind, PTX, Report};
+pub use model::{Activity, CallInProgress, Event, Kind, Report};
 pub use read::{NotRead, read};
 #[doc(hidden)]
 pub use slot::{Entry, InProgress, Slot};
 pub use stretch::{Spending, Spent, Stretch};
+#[doc(hidden)]
+pub use subject::Fields;
+pub use subject::{Format, Image, Limit, Program, Subject};
 pub use tail::{Tail, open_plain};
 pub use texts::SharedText;
 pub use time::Time;

@@ -1,4 +1,4 @@
-//! What the loader calls, and what the stubs call before the hooks are there.
+//! The callbacks of the loader's auditing interface, and the function that binds a stub at its first call.
 
 use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_char, c_int, c_long, c_uint, c_void};
@@ -10,24 +10,25 @@ use crate::link_map::{ABSOLUTE, LinkMap, Symbol, UNDEFINED};
 use crate::stubs::{stub, targets, unbound};
 use crate::{BIND, Bind, ENTRIES, EXPORTS, IMPORTS, LIBRARIES, Library, MARK, OLDEST_SYMBOLS, ROOM};
 
-/// The oldest version of the loader's interface. Before it, in glibc 2.35, an auditor made all calls between libraries slow.
+/// The oldest supported interface, of glibc 2.35. Before, an auditor slowed down all calls between libraries.
 const OLDEST: c_uint = 2;
 
-/// The program's namespace.
+/// The program's namespace, `LM_ID_BASE`.
 const BASE: c_long = 0;
 
 const LAZY: c_int = 1;
 
-/// The most symbols of a library. NVRTC 13.5 has 440.
+/// The maximum number of symbols. NVRTC 13.5 has 440.
 const MOST: usize = 2048;
 
 /// A copy of a library's symbol table, with the addresses of the stubs.
-struct Copy(UnsafeCell<[Symbol; MOST]>);
+struct SymbolTable(UnsafeCell<[Symbol; MOST]>);
 
-// SAFETY: only the loader's functions below write to it, while they hold the loader's lock.
-unsafe impl Sync for Copy {}
+// SAFETY: only the callbacks below write to it, under the loader's lock.
+unsafe impl Sync for SymbolTable {}
 
-static COPIES: [Copy; LIBRARIES] = [const { Copy(UnsafeCell::new([Symbol::NONE; MOST])) }; LIBRARIES];
+static COPIES: [SymbolTable; LIBRARIES] =
+    [const { SymbolTable(UnsafeCell::new([Symbol::NONE; MOST])) }; LIBRARIES];
 
 static ALL: [Library; LIBRARIES] = [const {
     Library {
@@ -38,13 +39,13 @@ static ALL: [Library; LIBRARIES] = [const {
     }
 }; LIBRARIES];
 
-/// The loader's description of the program's C library, which is never unmapped.
+/// The link map of the program's C library, which is never unmapped.
 static LIBC: AtomicPtr<LinkMap> = AtomicPtr::new(ptr::null_mut());
 
-/// How many libraries were found.
+/// The number of libraries found so far.
 static FOUND: AtomicUsize = AtomicUsize::new(0);
 
-/// The path of the hooks, which the command writes into this library's file.
+/// The path of the hooks, which the command patches into this library's file.
 #[repr(C)]
 struct Hooks {
     mark: [u8; MARK.len()],
@@ -54,16 +55,16 @@ struct Hooks {
 #[used]
 static HOOKS: Hooks = Hooks { mark: *MARK, path: [0; ROOM] };
 
-/// Accepts the loader, unless it's too old.
+/// Negotiates the version of the interface. 0 refuses a loader that's too old.
 #[unsafe(no_mangle)]
 extern "C" fn la_version(version: c_uint) -> c_uint {
     if version < OLDEST { 0 } else { version }
 }
 
-/// Called for each library once it's mapped and before anything of it is bound. Asks for no further calls: zero.
+/// Called for each mapped library before its symbols are bound. Returns 0: bindings needn't be reported.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn la_objopen(map: *mut LinkMap, namespace: c_long, cookie: *mut usize) -> c_uint {
-    // SAFETY: the loader passes the description of a library that it has just mapped, and room for a number.
+    // SAFETY: the loader passes the link map of a library that it has just mapped, and room for a number.
     unsafe {
         if namespace == BASE && (*map).file() == b"libc.so.6" {
             LIBC.store(map, Ordering::Relaxed);
@@ -88,23 +89,23 @@ unsafe extern "C" fn la_objclose(cookie: *mut usize) -> c_uint {
     0
 }
 
-/// Returns whether a file is named as NVRTC: `libnvrtc.so.13`, `libnvrtc.alt.so.13`, or `libnvrtc-672ee683.so.11.2` of old
-/// wheels; not `libnvrtc-builtins.so.13.0`.
+/// Returns whether a file is named like NVRTC: `libnvrtc.so.13`, `libnvrtc.alt.so.13`, or in old wheels
+/// `libnvrtc-672ee683.so.11.2`, but not `libnvrtc-builtins.so.13.0`.
 fn is_nvrtc(file: &[u8]) -> bool {
     file.strip_prefix(b"libnvrtc")
         .is_some_and(|rest| matches!(rest, [b'.' | b'-', ..]) && !rest.starts_with(b"-builtins"))
 }
 
-/// Gives a library a symbol table that leads to the stubs. Returns `None` for a library that isn't NVRTC, or that has too
-/// many symbols.
+/// Replaces a library's symbol table by one whose symbols are the stubs. Returns `None` for a library that
+/// isn't NVRTC, or has too many symbols.
 ///
 /// # Safety
 ///
-/// The loader has mapped the library, and bound nothing of it.
+/// The library is mapped, and none of its symbols are bound yet.
 unsafe fn interpose(map: &LinkMap, library: usize) -> Option<()> {
-    let (of_library, to) = (&ALL[library], COPIES[library].0.get().cast::<Symbol>());
-    of_library.real.iter().for_each(|real| real.store(0, Ordering::Relaxed));
-    // SAFETY: the library is mapped. Nobody else uses the copy: this library has no other.
+    let (record, copy) = (&ALL[library], COPIES[library].0.get().cast::<Symbol>());
+    record.real.iter().for_each(|real| real.store(0, Ordering::Relaxed));
+    // SAFETY: the library is mapped, and the copy belongs to it alone.
     unsafe {
         let table = map.table().filter(|table| table.count <= MOST)?;
         for index in 0..table.count {
@@ -112,23 +113,23 @@ unsafe fn interpose(map: &LinkMap, library: usize) -> Option<()> {
             let names: &[&CStr] = if symbol.section == UNDEFINED { &IMPORTS } else { &EXPORTS };
             match table.index_in(&symbol, names) {
                 Some(import) if symbol.section == UNDEFINED => {
-                    // The loader binds a hidden symbol to the library itself, and finds it for no other library.
+                    // STV_HIDDEN: the loader binds the symbol within the library, and never for others.
                     symbol.section = ABSOLUTE;
                     symbol.other = 2;
                     symbol.value = stub(library, EXPORTS.len() + import);
                 }
                 Some(export) => {
                     let real = map.base.wrapping_add(symbol.value);
-                    of_library.real[export].store(real, Ordering::Relaxed);
+                    record.real[export].store(real, Ordering::Relaxed);
                     symbol.value = stub(library, export).wrapping_sub(map.base);
                 }
                 None => {}
             }
-            to.add(index).write(symbol);
+            copy.add(index).write(symbol);
         }
         let has = |name: &CStr| {
             let index = EXPORTS.iter().position(|its| its.to_bytes() == name.to_bytes());
-            index.is_some_and(|index| of_library.real[index].load(Ordering::Relaxed) != 0)
+            index.is_some_and(|index| record.real[index].load(Ordering::Relaxed) != 0)
         };
         if !has(c"nvrtcCreateProgram") || !has(c"nvrtcCompileProgram") || !has(c"nvrtcDestroyProgram") {
             return None;
@@ -136,19 +137,19 @@ unsafe fn interpose(map: &LinkMap, library: usize) -> Option<()> {
         for (entry, target) in targets(library).iter().enumerate() {
             target.store(unbound(library, entry), Ordering::Relaxed);
         }
-        of_library.base.store(map.base, Ordering::Relaxed);
-        of_library.symbols.store(table.symbols.addr(), Ordering::Relaxed);
-        of_library.generation.store(FOUND.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Release);
-        table.replace(to);
+        record.base.store(map.base, Ordering::Relaxed);
+        record.symbols.store(table.symbols.addr(), Ordering::Relaxed);
+        record.generation.store(FOUND.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Release);
+        table.replace(copy);
     }
     Some(())
 }
 
-/// Binds the library of an entry to the hooks, or else this entry to the real function. Returns where the entry leads.
+/// Binds a stub's library to the hooks, or else the stub to the real function. Returns the stub's target.
 ///
 /// # Safety
 ///
-/// A stub calls this, whose library is mapped.
+/// Called by a stub of a mapped library.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn kernel_audit_rtld_target(index: usize) -> usize {
     let (library, entry) = (index / ENTRIES, index % ENTRIES);
@@ -168,7 +169,7 @@ unsafe extern "C" fn kernel_audit_rtld_target(index: usize) -> usize {
     real
 }
 
-/// The functions of the loader, in the program's namespace.
+/// The loader's functions for the program's namespace.
 struct Loader {
     open: Open,
     symbol: Find,
@@ -183,11 +184,11 @@ type TakeError = unsafe extern "C" fn() -> *const c_char;
 type FindVersion = unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char) -> *mut c_void;
 
 impl Loader {
-    /// Finds the functions in the program's C library.
+    /// Looks up the functions in the program's C library.
     ///
     /// # Safety
     ///
-    /// The loader has mapped the program's C library, and relocated it.
+    /// The program's C library is mapped and relocated.
     unsafe fn find() -> Option<Loader> {
         // SAFETY: as the caller promises. The functions have these types.
         unsafe {
@@ -205,12 +206,11 @@ impl Loader {
 
     /// Loads the hooks, and lets them bind a library. Returns whether they did.
     unsafe fn bind(&self, library: usize) -> bool {
-        // SAFETY: the file of the hooks has this function, of this type. Loading it does what any library does that the
-        // program loads.
+        // SAFETY: the hooks export this function with this type, and may be loaded as any library.
         unsafe {
             let hooks = (self.open)(BASE, (&raw const HOOKS.path).cast(), LAZY);
             if hooks.is_null() {
-                // The program shall not find this message instead of its own.
+                // Clears the message, so that the program doesn't get it instead of its own.
                 (self.error)();
                 return false;
             }
@@ -220,16 +220,16 @@ impl Loader {
         }
     }
 
-    /// Finds a function as the program's libraries do.
+    /// Looks up a function in the program's global scope.
     unsafe fn symbol(&self, name: &CStr) -> usize {
-        // SAFETY: without a name, this is the program with all of its libraries.
+        // SAFETY: without a name, `dlmopen` returns the handle for the global scope.
         unsafe {
             let program = (self.open)(BASE, ptr::null(), LAZY);
             let found = (self.symbol)(program, name.as_ptr());
             if !found.is_null() {
                 return found.addr();
             }
-            // New programs get no `__xstat`: they'd find it by its version only.
+            // Symbols such as `__xstat` aren't for new programs, and can be found only by their version.
             (self.version)(program, name.as_ptr(), OLDEST_SYMBOLS.as_ptr()).addr()
         }
     }

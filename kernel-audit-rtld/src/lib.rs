@@ -1,20 +1,19 @@
 //! An auditor for glibc's loader (`LD_AUDIT`) that binds NVRTC to the hooks of `kernel-audit`.
 //!
-//! When the loader maps NVRTC, before it binds anything, the auditor gives it a copy of its symbol table. In the copy,
-//! the functions that NVRTC [exports](EXPORTS) have the addresses of stubs here, and so have some that it
-//! [imports](IMPORTS). From then on the loader itself interposes: whoever gets a function of this NVRTC, by `dlsym`,
-//! `dlvsym`, a call or an address taken, gets the stub, and whoever wouldn't have got it doesn't. Names, versions, scopes
-//! and `dlerror` are the loader's, and code and tables on disk stay as they are. A process that doesn't map NVRTC pays
-//! for mapping this library, and nothing else.
+//! When the loader has mapped NVRTC, and before it binds any symbol, the auditor replaces NVRTC's symbol
+//! table by a copy. There, the functions that NVRTC [exports](EXPORTS) are stubs in this library, and so are
+//! some of its [imports](IMPORTS). From then on, the loader itself interposes: `dlsym`, `dlvsym` and
+//! relocations resolve to the stubs exactly where they would have resolved to this NVRTC. Versions, scopes
+//! and `dlerror` work as usual, and files don't change. Without NVRTC, this library is mapped and idle.
 //!
-//! The loader keeps auditors in a namespace of their own, in which even the C library would be a second one. So this
-//! library needs no other and is about a page of code. Its stubs load the hooks into the program's namespace when the
-//! first of them is called, and pass calls on to the real functions if that fails.
+//! Auditors have their own namespace, which would even need its own C library. So this library has no
+//! dependencies, and is about a page of code. At the first call of a stub, it loads the hooks into the
+//! program's namespace. If that fails, the stubs forward calls to the real functions.
 //!
 //! As a dependency, this crate only describes the [`Library`] that auditor and hooks share.
 
 #![no_std]
-// A loop that the compiler turned into a call of `memcpy` would need the C library.
+// Otherwise the compiler could turn loops into calls of `memcpy`, which is in the C library.
 #![cfg_attr(feature = "export", no_builtins)]
 
 #[cfg(feature = "export")]
@@ -27,8 +26,7 @@ mod stubs;
 use core::ffi::CStr;
 use core::sync::atomic::AtomicUsize;
 
-/// The functions of NVRTC that are bound to the hooks. The getters of results come last, in pairs: one returns a result's
-/// size, the next its bytes.
+/// The hooked functions of NVRTC. Those that return results come last, in pairs: the size, then the bytes.
 pub const EXPORTS: [&CStr; 21] = [
     c"nvrtcCreateProgram",
     c"__nvrtcCPEx",
@@ -53,8 +51,8 @@ pub const EXPORTS: [&CStr; 21] = [
     c"nvrtcGetProgramLog",
 ];
 
-/// The functions of other libraries by which NVRTC learns of files, variables, the time and the machine, and by which it
-/// could act on anything but memory. None has more than four arguments, or one that isn't an integer or a pointer.
+/// The imports of NVRTC that are hooked: those that read files, variables, the clock or the machine, and
+/// those with side effects outside of memory. They have at most four arguments, all integers or pointers.
 pub const IMPORTS: [&CStr; 54] = [
     c"getenv",
     c"time",
@@ -75,7 +73,7 @@ pub const IMPORTS: [&CStr; 54] = [
     c"__xstat64",
     c"__lxstat",
     c"__lxstat64",
-    // No call of these was seen. A result isn't kept after one.
+    // No calls of these have been seen. They make a result uncacheable.
     c"gmtime",
     c"gmtime_r",
     c"openat",
@@ -113,47 +111,45 @@ pub const IMPORTS: [&CStr; 54] = [
     c"mlock",
 ];
 
-/// The version of the oldest symbols of the C library.
+/// The version of the C library's oldest symbols.
 pub const OLDEST_SYMBOLS: &CStr = if cfg!(target_arch = "aarch64") { c"GLIBC_2.17" } else { c"GLIBC_2.2.5" };
 
-/// The entries of a library: [`EXPORTS`], then [`IMPORTS`].
+/// The number of a library's stubs, in the order of [`EXPORTS`] and [`IMPORTS`].
 pub const ENTRIES: usize = EXPORTS.len() + IMPORTS.len();
 
-/// The most NVRTCs of a process that are bound to the hooks. Python's packages bring one each.
+/// The maximum number of hooked NVRTCs in a process. Python packages bring their own.
 pub const LIBRARIES: usize = 4;
 
-/// An NVRTC whose functions lead to the hooks.
+/// A hooked NVRTC.
 #[repr(C)]
 pub struct Library {
-    /// The difference between addresses in memory and in the file. A library that was unmapped leaves it as it was.
+    /// The load bias. Not reset when the library is unmapped.
     pub base: AtomicUsize,
-    /// The number of libraries that were mapped before, plus one. Zero if there's no library here.
+    /// Counts the libraries mapped so far, including this one. 0 if this entry is free.
     pub generation: AtomicUsize,
-    /// The address of NVRTC's own symbol table.
+    /// The address of NVRTC's original symbol table.
     pub symbols: AtomicUsize,
-    /// The addresses of NVRTC's own functions, in the order of [`EXPORTS`]. Zero for a function that it doesn't have.
+    /// The addresses of NVRTC's own functions, in the order of [`EXPORTS`]. 0 for one that it doesn't have.
     pub real: [AtomicUsize; EXPORTS.len()],
 }
 
-/// Where the stubs of a library jump. The hooks write their addresses here.
+/// The jump targets of a library's stubs, which the hooks set.
 pub type Targets = [AtomicUsize; ENTRIES];
 
-/// The function of the hooks that binds a library: writes to all of its targets, and returns whether it did. The first
-/// argument is the number of the library, below [`LIBRARIES`].
+/// The type of [`BIND`], which sets all targets of a library, and returns whether it did. The first argument
+/// is the library's number, below [`LIBRARIES`].
 pub type Bind = unsafe extern "C" fn(usize, *const Library, *const Targets) -> bool;
 
-/// The name of that function.
+/// The function in the hooks that binds a library.
 pub const BIND: &CStr = c"kernel_registry_nvrtc_bind";
 
-/// The bytes that precede the path of the hooks in the file of the auditor. The command that writes the file puts the path
-/// behind them, with a zero.
+/// Marks the place for the path of the hooks in the auditor's file: the zero-terminated path follows.
 pub const MARK: &[u8; 16] = b"path of hooks:\xff\0";
 
-/// The room for that path, with its zero.
+/// The size of the buffer for the path, including its zero.
 pub const ROOM: usize = 4096;
 
-/// Writes the path of the hooks into the file of an auditor. Returns `None` if the path is too long, or if the file isn't
-/// that of this crate's library.
+/// Writes the path of the hooks into an auditor's file. `None` if it's too long, or the file isn't an auditor.
 pub fn set_hooks(auditor: &mut [u8], hooks: &[u8]) -> Option<()> {
     let at = auditor.windows(MARK.len()).position(|bytes| bytes == MARK)? + MARK.len();
     let room = auditor.get_mut(at..at.checked_add(ROOM)?)?;

@@ -1,9 +1,9 @@
-//! The loader's description of a mapped library, and its symbol table.
+//! The loader's `link_map` of a library, and its symbol table.
 
 use core::ffi::{CStr, c_char};
 use core::ptr;
 
-/// The beginning of glibc's `struct link_map`.
+/// The first fields of glibc's `struct link_map`.
 #[repr(C)]
 pub(crate) struct LinkMap {
     pub(crate) base: usize,
@@ -24,13 +24,12 @@ pub(crate) struct Symbol {
 }
 
 impl Symbol {
-    /// A symbol of nothing.
     pub(crate) const NONE: Symbol = Symbol { name: 0, info: 0, other: 0, section: 0, value: 0, size: 0 };
 }
 
-/// The section number of a symbol that's defined in another library.
+/// `SHN_UNDEF`: the symbol is imported.
 pub(crate) const UNDEFINED: u16 = 0;
-/// The section number of a symbol whose value isn't relative to the library.
+/// `SHN_ABS`: the value isn't relative to the load bias.
 pub(crate) const ABSOLUTE: u16 = 0xfff1;
 
 const STRINGS: usize = 5;
@@ -38,17 +37,17 @@ const SYMBOLS: usize = 6;
 const HASH: usize = 4;
 const GNU_HASH: usize = 0x6fff_fef5;
 
-/// The symbol table of a library, as its dynamic section describes it.
+/// The symbol table of a library, from its dynamic section.
 pub(crate) struct Table {
     pub(crate) symbols: *const Symbol,
     pub(crate) count: usize,
     strings: *const c_char,
-    /// The entry of the dynamic section that has the address of the symbols.
+    /// The `DT_SYMTAB` entry of the dynamic section.
     entry: *mut [usize; 2],
 }
 
 impl LinkMap {
-    /// Returns the name of the file, without its folder.
+    /// Returns the file's name without its folder.
     ///
     /// # Safety
     ///
@@ -63,7 +62,7 @@ impl LinkMap {
         path.get(start..).unwrap_or_default()
     }
 
-    /// Reads where the symbol table is. Returns `None` for a library without a hash table, which tells the number of symbols.
+    /// Locates the symbol table. `None` if it can't be replaced, or has no hash table, which knows its size.
     ///
     /// # Safety
     ///
@@ -72,11 +71,11 @@ impl LinkMap {
         let (mut symbols, mut strings, mut found) = (0, 0, ptr::null_mut());
         let (mut hash, mut gnu_hash) = (0, 0);
         let mut entry = self.dynamic;
-        // SAFETY: the dynamic section ends with a tag of zero, and the loader relies on the tables that it names.
+        // SAFETY: the dynamic section ends with a tag of 0, and the loader itself relies on its tables.
         unsafe {
             while !entry.is_null() && (*entry)[0] != 0 {
                 let [tag, value] = *entry;
-                // The loader has made addresses of these, except where it can't write.
+                // The loader has relocated these to addresses, unless the section is read-only.
                 let address = if value < self.base { value + self.base } else { value };
                 match tag {
                     SYMBOLS => (symbols, found) = (address, entry),
@@ -87,9 +86,8 @@ impl LinkMap {
                 }
                 entry = entry.add(1);
             }
-            // The loader leaves offsets where it can't write, and nothing can be replaced there.
-            let is_written = !found.is_null() && (*found)[1] == symbols;
-            if symbols == 0 || strings == 0 || !is_written {
+            let is_writable = !found.is_null() && (*found)[1] == symbols;
+            if symbols == 0 || strings == 0 || !is_writable {
                 return None;
             }
             let count = match (hash, gnu_hash) {
@@ -107,14 +105,14 @@ impl LinkMap {
     }
 }
 
-/// Returns the number of symbols of which a `DT_GNU_HASH` knows: up to the end of the chain that begins last.
+/// Returns the number of symbols in a `DT_GNU_HASH` table, where the last chain ends.
 ///
 /// # Safety
 ///
-/// There is such a table.
+/// The pointer is to such a table.
 unsafe fn count(table: *const u32) -> usize {
-    // SAFETY: it begins with the numbers of buckets, of symbols that aren't hashed, and of words of a filter. The last hash of
-    // a chain is odd.
+    // SAFETY: it starts with the numbers of buckets, of unhashed symbols, and of a Bloom filter's words. The
+    // last hash of a chain is odd.
     unsafe {
         let [buckets, first, filters] = [0, 1, 2].map(|index| table.add(index).read() as usize);
         let buckets_at = table.add(4 + 2 * filters);
@@ -139,7 +137,7 @@ impl Table {
         unsafe { self.symbols.add(index).read() }
     }
 
-    /// Returns the index of a symbol's name in a list.
+    /// Returns the index of a symbol's name in `names`.
     ///
     /// # Safety
     ///
@@ -168,11 +166,10 @@ impl Table {
     ///
     /// # Safety
     ///
-    /// The library is mapped and nothing of it was looked up yet. The symbols have the same names in the same order, and
-    /// stay as long as the library.
+    /// The library is mapped, and no symbol has been looked up yet. The new table has the same names in the
+    /// same order, and lives as long as the library.
     pub(crate) unsafe fn replace(&self, symbols: *const Symbol) {
-        // SAFETY: the loader itself has written to the dynamic section, and makes it read-only only after it has bound the
-        // library.
+        // SAFETY: the loader has written to the dynamic section itself, and protects it only after relocation.
         unsafe { (*self.entry)[1] = symbols.addr() };
     }
 }
@@ -181,7 +178,7 @@ impl Table {
 ///
 /// # Safety
 ///
-/// There is a zero, and the text stays.
+/// The text ends with a zero, and lives for `'a`.
 unsafe fn text<'a>(from: *const c_char) -> &'a [u8] {
     let mut length = 0;
     // SAFETY: as the caller promises.

@@ -1,5 +1,5 @@
-//! The stubs that NVRTC's symbols lead to, and the table of their targets, in assembly: a stub changes no register but the
-//! one that the calling convention leaves to linkers, so it needs to know nothing of the function.
+//! The stubs that replace NVRTC's functions, and the table of their targets, in assembly. A stub changes only
+//! the registers that the calling convention reserves for linkers, so it works for any signature.
 
 use core::arch::global_asm;
 
@@ -7,34 +7,33 @@ use crate::{ENTRIES, LIBRARIES, Targets};
 
 const COUNT: usize = LIBRARIES * ENTRIES;
 
-/// The distance between two stubs, in bytes.
+/// The size of a stub in bytes.
 const STRIDE: usize = 16;
 
 unsafe extern "C" {
-    /// A stub for each entry of each library. It jumps to its target.
+    /// A stub for each entry of each library, which jumps to its target.
     static kernel_audit_rtld_stubs: [[u8; STRIDE]; COUNT];
-    /// The targets before a library is bound. Each calls `kernel_audit_rtld_target`, then jumps to what that returns.
+    /// The initial targets. Each calls `kernel_audit_rtld_target`, and jumps to the address it returns.
     static kernel_audit_rtld_unbound: [[u8; STRIDE]; COUNT];
     static kernel_audit_rtld_targets: [Targets; LIBRARIES];
 }
 
-/// Returns the address of the stub of an entry.
+/// Returns the address of an entry's stub.
 pub(crate) fn stub(library: usize, entry: usize) -> usize {
     (&raw const kernel_audit_rtld_stubs).addr() + (library * ENTRIES + entry) * STRIDE
 }
 
-/// Returns the target of an entry before its library is bound.
+/// Returns the initial target of an entry.
 pub(crate) fn unbound(library: usize, entry: usize) -> usize {
     (&raw const kernel_audit_rtld_unbound).addr() + (library * ENTRIES + entry) * STRIDE
 }
 
-/// Returns the targets of a library.
 pub(crate) fn targets(library: usize) -> &'static Targets {
-    // SAFETY: the table is in this library's data, has that size, and is only read and written as atomics.
+    // SAFETY: the table is in this library's data, has this size, and is only accessed as atomics.
     unsafe { &kernel_audit_rtld_targets[library] }
 }
 
-/// Assembles the table and both kinds of stubs, `index` being that of the entry, and the code to which the second kind jumps.
+/// Assembles the table, both kinds of stubs (`index` is the entry's), and the second kind's common code.
 macro_rules! assemble {
     (stub: [$($stub:literal,)*], unbound: [$($unbound:literal,)*], common: [$($common:literal,)*]) => {
         global_asm!(
@@ -77,7 +76,7 @@ assemble!(
     stub: [".byte 0xff, 0x25", ".long kernel_audit_rtld_targets + index * 8 - . - 4",],
     // push index; jmp 2f
     unbound: [".byte 0x68", ".long index", ".byte 0xe9", ".long 2f - . - 4",],
-    // The stack is aligned again with the return address, the index and six registers.
+    // Return address, index and six registers keep the stack aligned.
     common: [
         "push rdi",
         "push rsi",

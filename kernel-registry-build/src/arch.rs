@@ -10,7 +10,8 @@ use crate::{Error, Result};
 /// The real architectures by default.
 const ARCHS: [u32; 2] = [80, 90];
 
-/// The virtual architecture by default, 75 for `compute_75`: the lowest of CUDA 13, because every newer device runs its PTX.
+/// The default virtual architecture, 75 for `compute_75`. It's the lowest of CUDA 13, because every newer
+/// device runs its PTX.
 pub const OLDEST: u32 = 75;
 
 /// The architectures that a source is compiled for.
@@ -23,8 +24,9 @@ pub(crate) struct Targets {
 }
 
 impl Targets {
-    /// Returns the requested architectures, or the defaults if none are requested. Machine code without PTX gets PTX of its
-    /// lowest architecture, because machine code alone does not run on the next generation of devices.
+    /// Returns the requested architectures, or the defaults if none are requested. Adds PTX of the lowest
+    /// architecture if only machine code was requested, because machine code alone doesn't run on the next
+    /// generation of devices.
     pub(crate) fn new(archs: &[String], ptx: &[String]) -> Result<Self> {
         if archs.is_empty() && ptx.is_empty() {
             return Ok(Targets { real: ARCHS.map(forward).to_vec(), ptx: vec![forward(OLDEST)] });
@@ -53,8 +55,8 @@ impl Targets {
         self.real().chain(self.ptx()).flat_map(move |arch| ["-gencode".to_owned(), code(arch)])
     }
 
-    /// Returns the lowest requested architecture, as a virtual one. All targets can run its PTX, unless it has a suffix such as
-    /// `90a`. Committed images are PTX for it.
+    /// Returns the lowest requested architecture, as a virtual one. Committed images are PTX for it: all
+    /// targets can run that, unless it has a suffix such as `90a`.
     pub(crate) fn lowest(&self) -> String {
         let lowest = self.real().chain(self.ptx()).min_by_key(|arch| arch.target.sm);
         lowest.map_or(format!("compute_{OLDEST}"), |arch| format!("compute_{}", arch.name()))
@@ -90,7 +92,7 @@ impl fmt::Display for Arch {
     }
 }
 
-/// Writes the warning that there is no machine code for an architecture, with the remedy.
+/// Returns the warning that the image lacks machine code for an architecture.
 pub(crate) fn no_machine_code(source: &str, compiler: &str, arch: &Arch) -> String {
     format!(
         "{source}: there is no machine code for {arch}, which {compiler} does not know: install one that does, or \

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use crate::environment::Environment;
 use crate::options::Options;
 
-/// Sources to compile, and the options to compile them with. Paths are relative to the package, the folder of Cargo.toml.
+/// Sources to compile, and the options to compile them with. Paths are relative to the package, the folder of
+/// Cargo.toml.
 ///
 /// ```no_run
 /// // build.rs
@@ -31,7 +32,7 @@ pub struct Build {
     pub(crate) files: Vec<PathBuf>,
     pub(crate) archs: Vec<String>,
     pub(crate) ptx: Vec<String>,
-    /// The architectures of single sources: path of the source, real architectures, virtual architectures.
+    /// Architectures of individual sources: path, real architectures, virtual architectures.
     pub(crate) special: Vec<(PathBuf, Vec<String>, Vec<String>)>,
     pub(crate) options: Options,
     pub(crate) package: Option<PathBuf>,
@@ -57,8 +58,8 @@ impl Build {
         sources.into_iter().fold(self, Build::file)
     }
 
-    /// Adds machine code for an architecture, like `sm_90`. If NVRTC compiles and does not know the architecture, it
-    /// makes only PTX, and a warning is printed.
+    /// Adds machine code for an architecture, like `sm_90`. If NVRTC compiles and does not know the
+    /// architecture, it makes only PTX, and a warning is printed.
     pub fn arch(mut self, arch: impl Into<String>) -> Self {
         self.archs.push(arch.into());
         self
@@ -72,7 +73,8 @@ impl Build {
         self
     }
 
-    /// Adds machine code to the image of one source. That image then has only the targets set for this source.
+    /// Adds machine code to the image of one source. That image then has only the targets set for this
+    /// source.
     pub fn arch_for(mut self, source: impl AsRef<Path>, arch: impl Into<String>) -> Self {
         self.special(source.as_ref()).0.push(arch.into());
         self
@@ -100,8 +102,9 @@ impl Build {
         self
     }
 
-    /// Adds a folder that is searched for headers. If the folder is part of the repository, name it by a path relative to the
-    /// package: headers of absolute folders are [compared less strictly](crate#committed-images) with those of a committed image.
+    /// Adds a folder that is searched for headers. If the folder is part of the repository, name it by a path
+    /// relative to the package: headers of absolute folders are [compared less
+    /// strictly](crate#committed-images) with those of a committed image.
     pub fn include(mut self, folder: impl AsRef<Path>) -> Self {
         self.options.includes.push(folder.as_ref().to_owned());
         self
@@ -116,8 +119,9 @@ impl Build {
         self
     }
 
-    /// Passes an option to the compiler. NVRTC knows fewer options than nvcc: options that concern only the host are not
-    /// passed to NVRTC, and options for the assembler (`-Xptxas`) only where NVRTC makes machine code.
+    /// Passes an option to the compiler. NVRTC knows fewer options than nvcc: options that concern only the
+    /// host are not passed to NVRTC, and options for the assembler (`-Xptxas`) only where NVRTC makes machine
+    /// code.
     pub fn flag(mut self, flag: impl Into<String>) -> Self {
         self.options.flags.push(flag.into());
         self
@@ -135,14 +139,16 @@ impl Build {
         self
     }
 
-    /// Sets whether to tell cargo, on standard output, what to watch and what the compiler warned of. The default is to tell.
-    /// Outside of build scripts, read the warnings and files in the [`Report`](crate::Report).
+    /// Sets whether to tell cargo, on standard output, what to watch and what the compiler warned of. The
+    /// default is to tell. Outside of build scripts, read the warnings and files in the
+    /// [`Report`](crate::Report).
     pub fn cargo_output(mut self, yes: bool) -> Self {
         self.quiet = !yes;
         self
     }
 
-    /// Sets an environment variable, for the search for compilers and for the compilers themselves. An empty value means unset.
+    /// Sets an environment variable, for the search for compilers and for the compilers themselves. An empty
+    /// value means unset.
     pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
         self.environment.set(name.as_ref(), value.as_ref());
         self

@@ -9,17 +9,17 @@ use crate::nvcc::Nvcc;
 use crate::nvrtc::Nvrtc;
 use crate::{Error, Result, find};
 
-/// The origin of the images of a build.
+/// Where the images of a build come from.
 #[derive(Debug)]
 pub(crate) enum Chosen {
     Compiler(Compiler),
-    /// Only committed images are used, for this reason.
+    /// Only committed images are used; the text says why.
     Prebuilt(String),
-    /// No images are made, for this reason.
+    /// No images are made; the text says why.
     Nothing(String),
 }
 
-/// The source of images that [`compile`](crate::compile) would use on this machine.
+/// Where [`compile`](crate::compile) would get images on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Available {
     /// A compiler.
@@ -36,7 +36,7 @@ pub enum Available {
     },
 }
 
-/// Looks for compilers as [`compile`](crate::compile) does, and compiles nothing.
+/// Looks for compilers as [`compile`](crate::compile) does, without compiling anything.
 ///
 /// ```no_run
 /// # use kernel_registry_build::{Available, available};

@@ -1,4 +1,4 @@
-//! Compiles a source to its image, unless the image of an earlier build is still good.
+//! Compiles a source to its image, unless an earlier build's image is up to date.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,14 +18,14 @@ pub(crate) struct SourceImage {
     /// Which compiler made the image, or why there is no image.
     pub(crate) origin: String,
     pub(crate) warnings: Vec<String>,
-    /// The files that the image was made of.
+    /// The inputs of the image.
     pub(crate) files: Vec<PathBuf>,
-    /// Whether this build compiled the image. Otherwise it is the image of an earlier build.
+    /// Whether this build compiled the image, rather than an earlier one.
     pub(crate) compiled: bool,
 }
 
 impl SourceImage {
-    /// Returns the result for a source that has no image, for this reason.
+    /// Returns the result for a source without an image. `reason` says why.
     pub(crate) fn none(reason: String) -> Self {
         SourceImage { origin: reason, ..SourceImage::default() }
     }
@@ -39,7 +39,7 @@ pub(crate) enum Compiler {
 }
 
 impl Compiler {
-    /// Returns the file of the compiler, which cargo watches for a new version.
+    /// Returns the compiler's file. Cargo watches it, so that an update recompiles the sources.
     pub(crate) fn file(&self) -> Option<&Path> {
         match self {
             Compiler::Nvcc(nvcc) => Some(nvcc.program()),
@@ -76,7 +76,7 @@ impl Compiler {
         let (origin, Compiled { warnings, mut files, device_header }) = match made {
             Ok(made) => made,
             Err(error) => {
-                // After most failures there is no such file.
+                // There is no such file after most failures.
                 let _ = fs::remove_file(&temporary);
                 return Err(error);
             }
@@ -85,7 +85,8 @@ impl Compiler {
         if !files.contains(&source) {
             files.push(source);
         }
-        // If the process ends before the fingerprint is written, the image has none, and the next build makes it again.
+        // Forgotten first: if the process ends halfway, the image has no fingerprint, and the next build
+        // makes it again.
         Fingerprint::forget(&path);
         fs::rename(&temporary, &path).map_err(Error::file("write", &path))?;
         if let Some(stamps) = Fingerprint::stamp(&files, started) {

@@ -1,10 +1,10 @@
-//! Reads the diagnostics of compilers: warnings, as lines that cargo can pass on, and the causes of failures.
+//! Parses compiler output: warnings as lines for cargo, and the causes of known failures.
 
-/// Returns the lines of warnings, each warning once: nvcc repeats them for every architecture.
+/// Returns the lines of warnings, each warning once, because nvcc repeats them for every architecture.
 pub(crate) fn warnings(text: &str) -> Vec<String> {
     let mut blocks: Vec<Vec<&str>> = Vec::new();
     for line in text.lines().map(str::trim_end) {
-        // The hint how to suppress warnings is not a warning.
+        // The hint on how to suppress warnings isn't a warning.
         let skipped = line.is_empty() || line.starts_with("Remark: The warnings can be suppressed");
         match blocks.last_mut() {
             _ if skipped => {}
@@ -21,19 +21,19 @@ pub(crate) fn warnings(text: &str) -> Vec<String> {
     seen.into_iter().flatten().map(|&line| line.to_owned()).collect()
 }
 
-/// Returns whether a line belongs to the message above it: the source line, the caret and the notes are indented.
+/// Returns whether a line continues the message above it. Source lines, carets and notes are indented.
 fn continues(line: &str) -> bool {
     line.starts_with([' ', '\t'])
 }
 
-/// Returns the header that NVRTC did not find, if that is the error.
+/// Returns the header that NVRTC didn't find, if that was the error.
 pub(crate) fn missing_header(log: &str) -> Option<String> {
     // NVRTC writes "could not" if it has no folders to search, and "cannot" if it has some.
     let (_, rest) = log.split_once("not open source file \"")?;
     rest.split_once('"').map(|(header, _)| header.to_owned())
 }
 
-/// Returns the line that says that an architecture is not known, if there is one.
+/// Returns the line that complains about an unknown architecture.
 pub(crate) fn unknown_arch(text: &str) -> Option<String> {
     let says = |line: &&str| {
         line.contains("Unsupported gpu architecture")
@@ -44,7 +44,7 @@ pub(crate) fn unknown_arch(text: &str) -> Option<String> {
     Some(line.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
-/// Returns the first line, if the messages say that there is no C++ compiler of the host.
+/// Returns the first line if the host has no C++ compiler.
 pub(crate) fn no_host_compiler(text: &str) -> Option<String> {
     let fails = text.contains("Failed to preprocess host compiler properties")
         || text.contains("Cannot find compiler");

@@ -1,4 +1,5 @@
-//! The preprocessor's directives that name headers: `#include`, `__has_include`, and `#define` for names that are macros.
+//! Parses the preprocessor directives that name headers: `#include`, `__has_include`, and `#define` for
+//! macros that name one.
 
 /// How a directive names a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -7,7 +8,7 @@ pub(crate) enum Header {
     Quoted(String),
     /// `<name>`
     Angled(String),
-    /// A macro without arguments, which may be defined as a header of another kind.
+    /// A macro without arguments. It may be defined as any of the others.
     Macro(String),
     /// Anything else, like the call of a macro.
     Other,
@@ -35,8 +36,8 @@ pub(crate) struct Directives {
 const HAS_INCLUDE: &str = "__has_include";
 
 impl Directives {
-    /// Finds the directives line by line, so that a misread quote or comment does not hide those that follow. Hence a directive in
-    /// a comment of several lines counts, too.
+    /// Finds the directives line by line, so that a misread quote or comment can't hide the rest of the file.
+    /// As a side effect, a directive inside a multi-line comment counts too.
     pub(crate) fn parse(text: &str) -> Self {
         let mut found = Directives::default();
         let text = text.replace("\\\r\n", "").replace("\\\n", "").replace("%:", "#");
@@ -57,7 +58,7 @@ impl Directives {
                 }
                 "define" => {
                     let (name, value) = identifier(blank(rest));
-                    // A parenthesis that follows at once begins parameters.
+                    // A parenthesis without a space before it begins parameters.
                     if !name.is_empty() && !value.starts_with('(') {
                         found.macros.push((name.to_owned(), Header::parse(value)));
                     }
@@ -88,7 +89,8 @@ impl Header {
     }
 }
 
-/// Returns the text after each `#` that can begin a directive. Before the `#` there may only be space and the end of a comment.
+/// Returns the text after each `#` that can begin a directive. Only spaces and the end of a comment may
+/// precede the `#`.
 fn bodies(line: &str) -> impl Iterator<Item = &str> {
     line.match_indices('#').filter_map(|(at, _)| {
         let before = line[..at].rsplit("*/").next().unwrap_or_default();
@@ -96,13 +98,13 @@ fn bodies(line: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Finds the headers that a condition names with `__has_include`.
+/// Finds the headers of `__has_include` in a condition.
 fn find_has_includes(condition: &str) -> impl Iterator<Item = (Header, bool)> {
     condition.match_indices(HAS_INCLUDE).filter_map(|(at, name)| {
         let rest = &condition[at + name.len()..];
         let next = rest.strip_prefix("_next");
         let header = blank(next.unwrap_or(rest)).strip_prefix('(')?;
-        // A name in quotes may contain a parenthesis, and that of a macro may not.
+        // A quoted name may contain a parenthesis, a macro's name can't.
         let header = match Header::parse(header) {
             Header::Other => Header::parse(header.split(')').next()?),
             header => header,

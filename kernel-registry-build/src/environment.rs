@@ -8,12 +8,13 @@ use std::process::Command;
 
 use crate::{Error, Result};
 
-/// Variables that choose a compiler or change what it does. Cargo runs the build script again when one of these changes.
+/// Variables that choose a compiler or change what it does. Cargo runs the build script again when one of
+/// these changes.
 pub(crate) const WATCHED: &[&str] =
     &[CHOICE, "CUDA_HOME", "CUDA_PATH", "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN"];
 
-/// Variables by which a compiler may be found. They differ between shells and editors, and each change would compile the package
-/// again, so cargo watches them only where that is needed.
+/// Variables that lead to a compiler. They differ between shells and editors, and each change would recompile
+/// the package, so cargo watches them only where needed.
 pub(crate) const LEADING: &[&str] = &["PATH", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_PREFIX"];
 
 /// The roots of Python environments.
@@ -56,7 +57,7 @@ impl Environment {
         self.get(name).map(PathBuf::from)
     }
 
-    /// Returns a folder that cargo names to build scripts by a variable.
+    /// Returns the folder in a variable that cargo sets for build scripts.
     pub(crate) fn folder(&self, name: &'static str) -> Result<PathBuf> {
         self.path(name).ok_or(Error::NoVariable { name })
     }
@@ -65,8 +66,8 @@ impl Environment {
         self.get("PROFILE").is_some_and(|profile| profile == "release")
     }
 
-    /// Gives a child process these variables.
-    pub(crate) fn give(&self, command: &mut Command) {
+    /// Sets these variables for a child process.
+    pub(crate) fn apply_to(&self, command: &mut Command) {
         if self.cleared {
             command.env_clear();
         }

@@ -1,4 +1,4 @@
-//! The errors of a build: a sentence each, the remedy last.
+//! Defines the errors of a build. Each has one sentence, with the remedy last.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -11,7 +11,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// Why the sources were not compiled.
 #[non_exhaustive]
 pub enum Error {
-    /// A variable is not set that cargo sets for each build script.
+    /// A variable that cargo sets for build scripts isn't set.
     NoVariable {
         /// The name of the variable.
         name: &'static str,
@@ -21,14 +21,14 @@ pub enum Error {
         /// The folder that was searched.
         folder: PathBuf,
     },
-    /// A source that was named is not there.
+    /// A source that was named doesn't exist.
     MissingSource {
         /// The path of the source, as it was given.
         source: PathBuf,
         /// The package.
         package: PathBuf,
     },
-    /// A source lies outside of the package.
+    /// A source is outside of the package.
     Outside {
         /// The path of the source, as it was given.
         source: PathBuf,
@@ -40,13 +40,13 @@ pub enum Error {
         /// The path of the source.
         source: PathBuf,
     },
-    /// A `// kernel-registry:` line of a source does not make sense.
+    /// A `// kernel-registry:` line of a source can't be parsed.
     Directive {
         /// The source, relative to the package.
         source: String,
         /// The line, from 1.
         line: usize,
-        /// The word in it.
+        /// The word that isn't understood.
         word: String,
     },
     /// A text is not the name of an architecture.
@@ -62,7 +62,7 @@ pub enum Error {
         compiler: String,
         /// The compiler's message.
         said: String,
-        /// How to learn which architectures the compiler knows, or what else to do.
+        /// How to list the architectures that the compiler knows, or what else to do.
         remedy: String,
     },
     /// `KERNEL_REGISTRY_COMPILER` has an unknown value.
@@ -70,7 +70,7 @@ pub enum Error {
         /// The value.
         value: String,
     },
-    /// The compiler that a variable names is not there.
+    /// The compiler that a variable names doesn't exist.
     NoCompiler {
         /// The name of the compiler.
         asked: &'static str,
@@ -83,7 +83,7 @@ pub enum Error {
     NoImages {
         /// Each source, with the reason.
         sources: Vec<(String, String)>,
-        /// Whether there is an NVRTC, which lacks headers that these sources include.
+        /// Whether there is an NVRTC, which only lacks headers that these sources include.
         has_nvrtc: bool,
     },
     /// A compiler cannot be started or loaded.
@@ -109,7 +109,7 @@ pub enum Error {
         /// All messages of the compiler.
         text: String,
     },
-    /// The compiler ended without an answer.
+    /// The compiler ended without a result.
     Crashed {
         /// The source, relative to the package.
         source: String,
@@ -122,23 +122,23 @@ pub enum Error {
         /// The output of the command.
         text: String,
     },
-    /// A source needs a header that NVRTC does not have, and there is no other compiler.
+    /// A source needs a header that NVRTC doesn't have, and there is no other compiler.
     NeedsHeader {
         /// The source, relative to the package.
         source: String,
         /// The header.
         header: String,
-        /// The Python wheel that has it, with its version, if it is one of the toolkit's.
+        /// The Python wheel with the header and its version, if it's one of the toolkit's.
         wheel: Option<String>,
     },
-    /// There is no NVRTC, which makes prebuilt images.
+    /// There is no NVRTC to make prebuilt images with.
     NoNvrtc,
     /// NVRTC is too new to make prebuilt images.
     TooNew {
         /// NVRTC, with its version.
         compiler: String,
     },
-    /// Prebuilt images are not what the sources compile to.
+    /// The prebuilt images differ from what the sources compile to.
     Drift {
         /// Each source or file, with its difference.
         sources: Vec<(String, String)>,
@@ -190,7 +190,7 @@ impl fmt::Display for Error {
             }
             Error::NoSources { folder } => write!(
                 f,
-                "there are no CUDA sources in `{}`: put `.cu` files there, or name them by `Build::file`",
+                "there are no CUDA sources in `{}`: put `.cu` files there, or name them with `Build::file`",
                 folder.display()
             ),
             Error::MissingSource { source, package } => write!(
@@ -264,7 +264,7 @@ impl fmt::Display for Error {
             }
             Error::NeedsHeader { source, header, wheel: Some(wheel) } => write!(
                 f,
-                "{source} includes `{header}`, which NVRTC does not have: `pip install \"{wheel}\"` brings it, and nvcc has it"
+                "{source} includes `{header}`, which NVRTC does not have: run `pip install \"{wheel}\"`, or compile with nvcc"
             ),
             Error::NeedsHeader { source, header, wheel: None } => {
                 write!(f, "{source} includes `{header}`, which NVRTC does not have: {WITHOUT_HEADER}")
@@ -278,11 +278,11 @@ impl fmt::Display for Error {
                  {NVRTC_12_0}"
             ),
             Error::Drift { sources } => {
-                write!(f, "prebuilt images are not those of the sources: {}; make them again", list(sources))
+                write!(f, "prebuilt images do not match their sources: {}; make them again", list(sources))
             }
             Error::OtherVersion { path } => write!(
                 f,
-                "`{}` was written by another version of kernel-registry-build: use equal ones",
+                "`{}` was written by another version of kernel-registry-build: use the same version",
                 path.display()
             ),
             Error::File { doing, path, error } => write!(f, "cannot {doing} `{}`: {error}", path.display()),
@@ -294,43 +294,44 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-// `main` and `unwrap` print errors by `Debug`, and people read that, too.
+// `main` and `unwrap` print errors with `Debug`, and people read that too.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
 
-/// The remedy if prebuilt images cannot be made: the wheels of the compiler and of headers such as `cuda_fp16.h`.
+/// The remedy if prebuilt images can't be made: the wheels of the compiler, and of headers such as
+/// `cuda_fp16.h`.
 const NVRTC_12_0: &str = "install NVRTC 12.0 by `pip install --no-deps --target nvrtc-12.0 \
      nvidia-cuda-nvrtc-cu12==12.0.140 nvidia-cuda-runtime-cu12==12.0.146`, and run \
      `cargo kernels prebuild --nvrtc nvrtc-12.0`";
 
-/// The hint if no virtual environment is active: a virtual environment could have a compiler.
+/// The hint if no virtual environment is active, because one might have a compiler.
 pub(crate) const NO_PYTHON: &str = ", nor an active virtual environment (`VIRTUAL_ENV`) that could have one";
 
-/// The remedy for a header that no wheel of NVRTC's has: a header of the host.
+/// The remedy for a header that no wheel has, because it's a header of the host.
 pub(crate) const WITHOUT_HEADER: &str = "put `#ifndef __CUDACC_RTC__` around it, as kernels need no header for `printf` or `assert`, or compile with nvcc";
 
-/// Returns the remedy for a missing image. Where NVRTC is installed already, it doesn't suggest that.
+/// Returns the remedy for a missing image. Doesn't suggest to install NVRTC if it's already there.
 pub(crate) fn remedy(has_nvrtc: bool) -> &'static str {
     const WITH_NVRTC: &str = "change the sources so, or install nvcc and set `CUDA_HOME` to its toolkit, commit prebuilt \
          images made by `cargo kernels prebuild`, or set `KERNEL_REGISTRY_COMPILER=none` to build without images";
     if has_nvrtc { WITH_NVRTC } else { REMEDY }
 }
 
-/// The remedy if there is neither a compiler nor a prebuilt image. The remedy names NVRTC 12.0, because every
-/// driver from CUDA 12.0 on takes its PTX.
+/// The remedy if there is neither a compiler nor a prebuilt image. It names NVRTC 12.0, because all drivers
+/// since CUDA 12.0 accept its PTX.
 const REMEDY: &str = "install a CUDA toolkit no newer than your oldest driver and set `CUDA_HOME` to it (into a \
      virtual environment, `pip install nvidia-cuda-nvrtc-cu12==12.0.140` is enough for most sources), commit prebuilt \
      images made by `cargo kernels prebuild`, or set `KERNEL_REGISTRY_COMPILER=none` to build without images";
 
-/// Writes the warning that these sources have no image. Each has its reason.
+/// Returns the warning that sources have no image. `sources` has a reason for each.
 pub(crate) fn missing(sources: &[(String, String)]) -> String {
     format!("no image for {}", list(sources))
 }
 
-/// Writes the warning that a used image may be stale, with the remedy.
+/// Returns the warning that a prebuilt image was used although it may be stale.
 pub(crate) fn doubtful(source: &str, why: &str) -> String {
     format!(
         "{source}: its prebuilt image is used and may be stale: {why}; compare it by \
@@ -338,7 +339,7 @@ pub(crate) fn doubtful(source: &str, why: &str) -> String {
     )
 }
 
-/// Writes `a, b (reason), c (reason)`: sources that follow each other share a reason.
+/// Returns `a, b (reason), c (reason)`: consecutive sources share a reason.
 fn list(sources: &[(String, String)]) -> String {
     let same_reason = sources.chunk_by(|(_, reason), (_, next)| reason == next).map(|sources| {
         let names: Vec<&str> = sources.iter().map(|(source, _)| source.as_str()).collect();
@@ -347,7 +348,7 @@ fn list(sources: &[(String, String)]) -> String {
     same_reason.collect::<Vec<_>>().join(", ")
 }
 
-/// Writes what the compiler said of each source, then one sentence for all.
+/// Returns the compiler's messages for each source, then one sentence for all.
 fn paragraphs(errors: &[Error]) -> String {
     let (mut said, mut others) = (Vec::new(), Vec::new());
     let (mut rejected, mut by) = (Vec::new(), "");
@@ -365,4 +366,65 @@ fn paragraphs(errors: &[Error]) -> String {
         said.push(format!("{by} found errors in {}", rejected.join(", ")));
     }
     said.join("\n\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Makes a sample of each variant, with words of its text that say what to do. A variant without a sample doesn't compile. The
+    /// words are empty if the text is that of a compiler or of the system.
+    macro_rules! samples {
+        ($($variant:ident $({ $($fields:tt)* })? $(($($wrapped:tt)*))? => $words:expr,)+) => {{
+            #[allow(unreachable_patterns, reason = "a variant can have several samples")]
+            let variant = |error: &Error| match error {
+                $(Error::$variant { .. } => stringify!($variant),)+
+            };
+            [$({
+                let sample = Error::$variant $({ $($fields)* })? $(($($wrapped)*))?;
+                assert_eq!(variant(&sample), stringify!($variant));
+                (sample.to_string(), $words)
+            }),+]
+        }};
+    }
+
+    #[test]
+    fn errors_say_what_to_do() {
+        let text = str::to_owned;
+        let (source, compiler, said) = (|| text("a.cu"), || text("nvcc 13.0"), || text("what it said"));
+        let (path, package) = (|| PathBuf::from("a.cu"), PathBuf::new);
+        let reasons = || vec![(source(), text("why"))];
+        for (text, words) in samples! {
+            NoVariable { name: "OUT_DIR" } => "call this from build.rs",
+            NoSources { folder: path() } => "put `.cu` files there",
+            MissingSource { source: path(), package: package() } => "paths of sources are relative to Cargo.toml",
+            Outside { source: path(), package: package() } => "move it into the package",
+            Name { source: path() } => "rename it",
+            Directive { source: source(), line: 1, word: text("x") } => "write `// kernel-registry: ",
+            NotAnArch { arch: text("x"), like: "sm_90" } => "write it like `sm_90`",
+            UnknownArch { compiler: compiler(), said: said(), remedy: text("ask it") } => "ask it",
+            UnknownChoice { value: text("x") } => "set it to `nvcc`",
+            NoCompiler { asked: "nvcc", looked: Vec::new(), python: true } => "set `CUDA_HOME`",
+            NoImages { sources: reasons(), has_nvrtc: false } => "install a CUDA toolkit",
+            NoImages { sources: reasons(), has_nvrtc: true } => "or install nvcc",
+            Unusable { compiler: path(), why: text("why") } => "mend its installation",
+            NoHostCompiler { compiler: compiler(), said: said() } => "install g++",
+            Rejected { source: source(), compiler: compiler(), text: said() } => "",
+            Crashed {
+                source: source(), compiler: compiler(), how: text("why"), command: text("nvcc a.cu"), text: said()
+            } => "to see it again, run in the package's folder: nvcc a.cu",
+            NeedsHeader { source: source(), header: text("a.h"), wheel: None } => "or compile with nvcc",
+            NeedsHeader { source: source(), header: text("a.h"), wheel: Some(text("b")) } => "`pip install \"b\"`",
+            NoNvrtc => "install NVRTC 12.0",
+            TooNew { compiler: compiler() } => "install NVRTC 12.0",
+            Drift { sources: reasons() } => "make them again",
+            OtherVersion { path: path() } => "use equal ones",
+            File { doing: "read", path: path(), error: io::ErrorKind::NotFound.into() } => "",
+            Archive { archive: path(), why: text("rename it") } => "rename it",
+            Several(vec![Error::NoNvrtc, Error::Drift { sources: reasons() }]) => "make them again",
+        } {
+            let at = text.find(words);
+            assert!(if words.is_empty() { !text.is_empty() } else { at > Some(0) }, "`{words}`: {text}");
+        }
+    }
 }

@@ -6,26 +6,27 @@ use std::{env, fs, iter};
 
 use crate::environment::{Environment, PYTHON};
 
-/// The folder into which distributions and NVIDIA's installer put the toolkit.
+/// Where distributions and NVIDIA's installer put the toolkit.
 const STANDARD: &str = "/usr/local/cuda";
 
-/// Finds a program of the CUDA toolkit, such as `ptxas`: in `CUDA_HOME`, `CUDA_PATH`, `PATH`, `/usr/local/cuda`, or the active Python
-/// environment.
+/// Finds a program of the CUDA toolkit, such as `ptxas`: in `CUDA_HOME`, `CUDA_PATH`, `PATH`,
+/// `/usr/local/cuda`, or the active Python environment.
 pub fn toolkit_program(name: &str) -> Option<PathBuf> {
     candidates(&Environment::default(), name).into_iter().find(|path| path.is_file())
 }
 
-/// Finds a library of the CUDA toolkit, such as `libnvJitLink.so`: in the same folders, the newest version in the first folder that has one.
+/// Finds a library of the CUDA toolkit, such as `libnvJitLink.so`: in the same folders, the newest version in
+/// the first folder that has one.
 pub fn toolkit_library(name: &str) -> Option<PathBuf> {
     library_folders(&Environment::default()).iter().find_map(|folder| named(folder, name).pop())
 }
 
-/// Returns the candidates for nvcc, in the order of preference.
+/// Returns the candidates for nvcc, the preferred ones first.
 pub(crate) fn nvcc_candidates(environment: &Environment) -> Vec<PathBuf> {
     candidates(environment, NVCC)
 }
 
-/// Returns the paths that a program of the toolkit can have, in the order of preference.
+/// Returns the possible paths of a toolkit program, the preferred ones first.
 fn candidates(environment: &Environment, program: &str) -> Vec<PathBuf> {
     let in_bin = |root: PathBuf| root.join("bin").join(program);
     let mut candidates: Vec<PathBuf> = named_toolkits(environment).map(in_bin).collect();
@@ -37,73 +38,74 @@ fn candidates(environment: &Environment, program: &str) -> Vec<PathBuf> {
 
 const NVCC: &str = if cfg!(windows) { "nvcc.exe" } else { "nvcc" };
 
-/// Returns the paths that a program can have in the folders of `PATH`.
+/// Returns the possible paths of a program in the folders of `PATH`.
 fn on_path(environment: &Environment, program: &str) -> Vec<PathBuf> {
     let path = environment.get("PATH").unwrap_or_default();
     env::split_paths(&path).map(|folder| folder.join(program)).collect()
 }
 
-/// Returns the path of nvcc under which nvcc finds its own files.
+/// Returns the path to start nvcc by.
 pub(crate) fn nvcc(environment: &Environment) -> Option<PathBuf> {
     let found = nvcc_candidates(environment).into_iter().find(|path| path.is_file())?;
-    // Through a link in another folder nvcc would not find its files, so the link is followed. A link to another executable, such
-    // as ccache, has to be started under the link's name.
+    // nvcc looks for its own files next to the path that it was started by, so links are followed. A link to
+    // another executable, such as ccache, has to be started by the link's name.
     match fs::canonicalize(&found) {
         Ok(path) if path.file_name() == found.file_name() => Some(path),
         _ => Some(found),
     }
 }
 
-/// Returns the folders that can hold libraries such as NVRTC, in the order in which to look.
+/// Returns the folders that can hold libraries such as NVRTC, in search order.
 pub(crate) fn library_folders(environment: &Environment) -> Vec<PathBuf> {
-    let beside = |program: PathBuf| Some(program.parent()?.parent()?.to_owned());
+    let toolkit_root = |program: PathBuf| Some(program.parent()?.parent()?.to_owned());
     let of_nvcc = on_path(environment, NVCC)
         .into_iter()
         .find(|program| program.is_file())
         .and_then(|program| fs::canonicalize(program).ok())
-        .and_then(beside);
+        .and_then(toolkit_root);
     let toolkits = named_toolkits(environment).chain(of_nvcc).chain([PathBuf::from(STANDARD)]);
     toolkits.chain(python(environment)).flat_map(|root| libraries(&root)).collect()
 }
 
-/// Returns the NVRTC library of a folder, the newest if there are several.
+/// Returns the newest NVRTC library in a folder.
 pub(crate) fn nvrtc_in(folder: &Path) -> Option<PathBuf> {
     let mut found: Vec<PathBuf> = named(folder, "libnvrtc.so");
     if found.is_empty() {
         found = named(folder, "nvrtc64_");
         found.retain(|path| path.extension().is_some_and(|extension| extension == "dll"));
     }
-    // `alt` is another build of the same compiler.
+    // `alt` is an alternative build of the same compiler.
     found.retain(|path| path.file_stem().is_some_and(|name| !name.to_string_lossy().contains(".alt")));
     found.pop()
 }
 
-/// Returns the NVRTC library at a path: a folder with libraries, a toolkit, or a folder that `pip install --target` made.
+/// Returns the NVRTC library at a path: a folder with libraries, a toolkit, or a folder that
+/// `pip install --target` made.
 pub(crate) fn nvrtc_at(place: &Path) -> Option<PathBuf> {
     let wheels = named(&place.join("nvidia"), "cu");
     let below = iter::once(place.to_owned()).chain(wheels).flat_map(|root| libraries(&root));
     iter::once(place.to_owned()).chain(below).find_map(|folder| nvrtc_in(&folder))
 }
 
-/// Returns the library of built-in headers that belongs to an NVRTC.
-pub(crate) fn builtins_beside(nvrtc: &Path) -> Option<PathBuf> {
+/// Returns NVRTC's library of built-in headers.
+pub(crate) fn builtins_of(nvrtc: &Path) -> Option<PathBuf> {
     let folder = nvrtc.parent()?;
     named(folder, "libnvrtc-builtins.so").pop().or_else(|| named(folder, "nvrtc-builtins64_").pop())
 }
 
-/// Headers by which a folder of toolkit headers is recognised. Each header is in another Python wheel.
+/// Headers that identify a folder of toolkit headers, one from each Python wheel.
 const TOOLKIT_HEADERS: [&str; 3] = ["cuda_fp16.h", "crt/host_defines.h", "cuda/std/type_traits"];
 
-/// Returns the folders that can have an NVRTC's headers, like `cuda_fp16.h`.
-pub(crate) fn includes_beside(nvrtc: &Path, environment: &Environment) -> Vec<PathBuf> {
+/// Returns the folders that can have NVRTC's headers, like `cuda_fp16.h`.
+pub(crate) fn include_folders_of(nvrtc: &Path, environment: &Environment) -> Vec<PathBuf> {
     let root = nvrtc.parent().and_then(Path::parent);
-    // Each of the Python wheels up to CUDA 12 has a folder of its own.
+    // Up to CUDA 12, each Python wheel installs into a separate folder.
     let wheels = root.and_then(Path::parent).into_iter();
     let wheels =
         wheels.flat_map(|nvidia| ["cuda_runtime", "cuda_nvcc", "cuda_cccl"].map(|name| nvidia.join(name)));
     let roots = root.map(Path::to_owned).into_iter().chain(wheels).chain(named_toolkits(environment));
     let mut folders: Vec<PathBuf> = Vec::new();
-    // Since CUDA 13 the C++ libraries have a folder of their own, and `cooperative_groups.h` includes them.
+    // CUDA 13 moved the C++ libraries into their own folder, and `cooperative_groups.h` includes them.
     for folder in roots.flat_map(|root| [root.join("include"), root.join("include/cccl")]) {
         let has_headers = TOOLKIT_HEADERS.iter().any(|header| folder.join(header).is_file());
         if has_headers && !folders.contains(&folder) {
@@ -113,13 +115,13 @@ pub(crate) fn includes_beside(nvrtc: &Path, environment: &Environment) -> Vec<Pa
     folders
 }
 
-/// Returns the toolkits that variables name.
+/// Returns the toolkits that environment variables point to.
 fn named_toolkits(environment: &Environment) -> impl Iterator<Item = PathBuf> {
     ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(|name| environment.path(name))
 }
 
-/// Returns the folders in `nvidia` of the active Python environments: first folders like `cu13`, the newest version first, then the
-/// folders of older wheels, one for each library.
+/// Returns the folders in `nvidia` of the active Python environments: folders like `cu13` first, the newest
+/// before older ones, then the folders of older wheels, one for each library.
 fn python(environment: &Environment) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for root in PYTHON.iter().filter_map(|name| environment.path(name)) {
@@ -195,7 +197,7 @@ mod tests {
             let root = machine(&files[first..]);
             let environment = environment(root.path(), &variables);
             let there = fs::canonicalize(root.path()).unwrap();
-            // The standard folder of the machine that runs this test comes before Python's.
+            // A toolkit in this machine's standard folder takes precedence over Python's.
             if first == 3 && Path::new(STANDARD).join("bin").join(NVCC).exists() {
                 continue;
             }
@@ -231,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn nvrtc_is_the_newest_of_a_folder_and_has_its_builtins_beside_it() {
+    fn nvrtc_is_the_newest_of_a_folder_and_has_its_builtins_next_to_it() {
         let root = machine(&[
             "lib/libnvrtc.so.9",
             "lib/libnvrtc.so.13",
@@ -241,7 +243,7 @@ mod tests {
         ]);
         let lib = root.path().join("lib");
         assert_eq!(nvrtc_in(&lib), Some(lib.join("libnvrtc.so.13")));
-        assert_eq!(builtins_beside(&lib.join("libnvrtc.so.13")), Some(lib.join("libnvrtc-builtins.so.13.0")));
+        assert_eq!(builtins_of(&lib.join("libnvrtc.so.13")), Some(lib.join("libnvrtc-builtins.so.13.0")));
         assert_eq!(nvrtc_in(root.path()), None);
         assert_eq!(nvrtc_at(&lib), nvrtc_in(&lib));
         assert_eq!(nvrtc_at(root.path()), nvrtc_in(&lib));

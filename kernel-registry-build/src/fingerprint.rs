@@ -1,4 +1,4 @@
-//! Fingerprints: a small file beside each image records its inputs, so that nothing is compiled twice.
+//! Records the inputs of each image in a small file next to it, so that nothing is compiled twice.
 
 use std::fmt::Write as _;
 use std::fs::{self, Metadata};
@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use kernel_registry_cuda::device_header;
+use sha2::{Digest, Sha256};
 
 use crate::{Result, files};
 
-/// The version of the format. It is raised when the meaning of the file or the contents of a key change.
+/// The version of the format, raised when the file's meaning or a key's contents change.
 const VERSION: &str = "kernel-registry fingerprint 1";
 
 /// The inputs of an image, and the warnings of its compilation.
@@ -19,11 +20,11 @@ pub(crate) struct Fingerprint {
     pub(crate) key: String,
     /// The compiler, with its version.
     pub(crate) origin: String,
-    /// The source and what it includes.
+    /// The source and its headers.
     pub(crate) files: Vec<Stamp>,
     /// The hash of the device header, if one of the files includes it.
     pub(crate) device_header: Option<String>,
-    /// The lines of the compiler's warnings, which later builds print again.
+    /// The compiler's warnings, which later builds print again.
     pub(crate) warnings: Vec<String>,
 }
 
@@ -32,35 +33,36 @@ pub(crate) struct Fingerprint {
 pub(crate) struct Stamp {
     pub(crate) path: PathBuf,
     length: u64,
-    /// The time of its last change, since 1970. A file with equal time and length is not read again.
+    /// The modification time, since 1970. A file with the same time and length isn't read again.
     modified: Duration,
     hash: String,
 }
 
 impl Fingerprint {
-    /// Returns the present state of the files. Returns `None` if a file changed after `since`: the compiler may have read its
-    /// earlier content.
+    /// Returns the current state of the files. `None` if a file changed after `since`, because the compiler
+    /// may have read its earlier content.
     pub(crate) fn stamp(files: &[PathBuf], since: SystemTime) -> Option<Vec<Stamp>> {
         let since = since.duration_since(UNIX_EPOCH).ok()?;
         files.iter().map(|path| Stamp::take(path).filter(|stamp| stamp.modified <= since)).collect()
     }
 
-    /// Returns the fingerprint of an image, if the image is up to date.
+    /// Returns the fingerprint of an image that is up to date.
     pub(crate) fn current(image: &Path, key: &str) -> Option<Self> {
         let there = Self::parse(&fs::read_to_string(fingerprint_path(image)).ok()?)?;
         let has_header = there.device_header.iter().all(|hash| *hash == hash_device_header());
-        let holds = there.key == key && has_header && image.is_file() && there.files.iter().all(Stamp::holds);
-        holds.then_some(there)
+        let is_current =
+            there.key == key && has_header && image.is_file() && there.files.iter().all(Stamp::is_unchanged);
+        is_current.then_some(there)
     }
 
-    /// Writes the fingerprint beside the image.
+    /// Writes the fingerprint next to the image.
     pub(crate) fn write(&self, image: &Path) -> Result<()> {
         files::replace(&fingerprint_path(image), self.print().as_bytes())
     }
 
-    /// Removes the fingerprint of an image, before the image is replaced.
+    /// Removes the fingerprint of an image that is about to be replaced.
     pub(crate) fn forget(image: &Path) {
-        // The file may not exist.
+        // There may be none.
         let _ = fs::remove_file(fingerprint_path(image));
     }
 
@@ -102,17 +104,19 @@ impl Fingerprint {
 
 impl Stamp {
     fn take(path: &Path) -> Option<Self> {
-        // The time is read before the bytes: if the file changes in between, the time is too old rather than too new.
+        // The time is read before the bytes, so that it's too old rather than too new if the file changes in
+        // between.
         let metadata = fs::metadata(path).ok()?;
         let bytes = fs::read(path).ok()?;
         let modified = modified(&metadata)?;
-        // A fingerprint cannot hold a path with a line break. Such an image has no fingerprint, and is made again by each build.
+        // A path with a line break doesn't fit into a fingerprint, so such an image is made again by each
+        // build.
         let plain = path.to_str().is_some_and(|path| !path.contains(['\n', '\r']));
         plain.then(|| Stamp { path: path.to_owned(), length: metadata.len(), modified, hash: hash(&bytes) })
     }
 
-    /// Returns whether the file has still the same content.
-    fn holds(&self) -> bool {
+    /// Returns whether the file still has the same content.
+    fn is_unchanged(&self) -> bool {
         let Ok(metadata) = fs::metadata(&self.path) else { return false };
         metadata.len() == self.length
             && (modified(&metadata) == Some(self.modified)
@@ -134,10 +138,10 @@ impl Stamp {
     }
 }
 
-/// Returns the hash of bytes, as text. Prebuilt images are trusted by this hash, so it is a cryptographic one.
+/// Returns the hash of bytes, as text. It's cryptographic because prebuilt images are trusted by it.
 pub(crate) fn hash(bytes: &[u8]) -> String {
     let mut text = String::new();
-    for byte in hmac_sha256::Hash::hash(bytes) {
+    for byte in Sha256::digest(bytes) {
         let _ = write!(text, "{byte:02x}");
     }
     text
@@ -148,7 +152,7 @@ pub(crate) fn hash_device_header() -> String {
     hash(device_header::TEXT.as_bytes())
 }
 
-/// Returns the hash of a list of texts. The hash depends on where each text ends.
+/// Returns the hash of a list of texts. It depends on where each text ends.
 pub(crate) fn hash_all<T: AsRef<[u8]>>(parts: impl IntoIterator<Item = T>) -> String {
     let mut all = Vec::new();
     for part in parts {
@@ -158,7 +162,7 @@ pub(crate) fn hash_all<T: AsRef<[u8]>>(parts: impl IntoIterator<Item = T>) -> St
     hash(&all)
 }
 
-/// Returns a text that identifies a compiler and changes with an update at the same path.
+/// Returns a text that changes when a compiler is updated at the same path.
 pub(crate) fn identity(path: &Path) -> String {
     let seen = fs::metadata(path).ok();
     let modified = seen.as_ref().and_then(modified).unwrap_or_default().as_nanos();
@@ -198,7 +202,7 @@ mod tests {
         assert_eq!(Fingerprint::current(&image, "key"), Some(fingerprint.clone()));
         assert_eq!(Fingerprint::current(&image, "other key"), None);
 
-        // Other times alone are not a change.
+        // A new modification time alone isn't a change.
         fs::write(&source, "one").unwrap();
         assert!(Fingerprint::current(&image, "key").is_some());
         fs::write(&source, "two").unwrap();

@@ -1,4 +1,4 @@
-//! The headers that a source includes, read from its text, because NVRTC does not list them.
+//! Follows the includes of a source in its text, because NVRTC doesn't list the headers that it reads.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,16 +10,16 @@ use crate::directives::{Directives, Header, Include};
 use crate::options::Options;
 use crate::source::tidy;
 
-/// The headers that a source and its headers include. Conditions are ignored.
+/// The headers that a source includes, directly or through other headers. Conditions are ignored.
 #[derive(Debug, Default)]
 pub(crate) struct Includes {
-    /// The source and the headers that were found, in the order of their discovery.
+    /// The source and the headers that were found, in order of discovery.
     pub(crate) files: Vec<File>,
     /// `<names>` that were not found.
     pub(crate) foreign: BTreeSet<String>,
-    /// Whether the device header of this crate is included: a file of its name was not found.
+    /// Whether this crate's device header is included: no file with its name was found.
     pub(crate) device_header: bool,
-    /// The directives that cannot be followed, each after the name of its file.
+    /// The directives that can't be followed, each with the name of its file.
     pub(crate) unfollowed: BTreeSet<(String, String)>,
     /// The macros without parameters that options, source and headers define.
     pub(crate) macros: BTreeSet<String>,
@@ -29,8 +29,8 @@ pub(crate) struct Includes {
 #[derive(Clone, Debug)]
 pub(crate) struct File {
     pub(crate) path: PathBuf,
-    /// The file's name on every machine: relative to the package, with `..` if the file is outside; or `<lib/x.h>`, relative to a
-    /// folder of headers that was named by an absolute path.
+    /// The file's name, the same on every machine: relative to the package, with `..` if it's outside; or
+    /// `<lib/x.h>`, relative to a folder of headers that was given by an absolute path.
     pub(crate) name: String,
     /// The folder to which `<lib/x.h>` is relative.
     root: Option<PathBuf>,
@@ -43,13 +43,13 @@ struct Folder {
 }
 
 impl Includes {
-    /// Follows the includes of a source as NVRTC does, from the package's folder on.
+    /// Follows the includes of a source as NVRTC does when it runs in the package's folder.
     pub(crate) fn follow(package: &Path, source: &str, options: &Options) -> Self {
         let package = &tidy(package);
         let folders = folders(package, options);
         let mut includes = Includes::default();
         includes.files.push(File { path: tidy(&package.join(source)), name: source.to_owned(), root: None });
-        // The compiler looks for headers that options include as if a file beside Cargo.toml included them.
+        // Headers that options include are searched from the folder of Cargo.toml.
         let by = File { path: package.join("Cargo.toml"), name: String::new(), root: None };
         for name in values(&options.flags, "--pre-include", "-include", false) {
             includes.add(package, &by, &Header::Quoted(name.to_owned()), false, &folders);
@@ -61,7 +61,7 @@ impl Includes {
         while next < includes.files.len() {
             while let Some(file) = includes.files.get(next).cloned() {
                 next += 1;
-                // The compiler reports files that cannot be read.
+                // Reporting unreadable files is left to the compiler.
                 let text = fs::read(&file.path).unwrap_or_default();
                 let Directives { includes: found, macros: more } =
                     Directives::parse(&String::from_utf8_lossy(&text));
@@ -76,7 +76,7 @@ impl Includes {
                     }
                 }
             }
-            // A macro may be defined by a file that is found later.
+            // A later file may define the macro.
             computed.clear();
             for (file, include, name) in &by_macro {
                 for header in expanded(name, &macros) {
@@ -95,30 +95,30 @@ impl Includes {
         self.files.into_iter().map(|file| file.path)
     }
 
-    /// Returns the warning that changes of a header are not noticed, if a directive cannot be followed.
-    pub(crate) fn unnoticed(&self, source: &str) -> Option<String> {
+    /// Returns the warning that changes of a header go unnoticed, if a directive can't be followed.
+    pub(crate) fn unnoticed_warning(&self, source: &str) -> Option<String> {
         let (file, directive) = self.unfollowed.first()?;
         Some(format!(
-            "{source}: changes of the header in `{directive}` ({file}) are not noticed, because its name is computed: \
+            "{source}: changes of the header in `{directive}` ({file}) go unnoticed, because its name is computed: \
              write the name itself"
         ))
     }
 
-    /// Adds the files that a directive can mean. Returns whether the directive could be followed.
+    /// Adds the files that a directive can mean. Returns whether it could be followed.
     fn add(&mut self, package: &Path, by: &File, header: &Header, next: bool, folders: &[Folder]) -> bool {
         let (name, quoted) = match header {
             Header::Quoted(name) => (name, true),
             Header::Angled(name) => (name, false),
             Header::Macro(_) | Header::Other => return false,
         };
-        // The name was not UTF-8 and has been changed, so it names no file.
+        // The name wasn't UTF-8, so its replacement names no file.
         if name.contains(char::REPLACEMENT_CHARACTER) {
             return false;
         }
-        let beside = by.path.parent().filter(|_| quoted);
-        let beside = beside.map(|path| Folder { path: path.to_owned(), root: by.root.clone() });
+        let own_folder = by.path.parent().filter(|_| quoted);
+        let own_folder = own_folder.map(|path| Folder { path: path.to_owned(), root: by.root.clone() });
         let mut found = false;
-        for folder in beside.iter().chain(folders) {
+        for folder in own_folder.iter().chain(folders) {
             if !folder.path.join(name).is_file() {
                 continue;
             }
@@ -149,7 +149,7 @@ impl Folder {
             None => relative(package, &path),
         };
         let real = fs::canonicalize(&given);
-        // Behind a link to a folder, `..` leads elsewhere.
+        // `..` after a link to a folder leads elsewhere.
         let path = match (real, fs::canonicalize(&path)) {
             (Ok(real), Ok(named)) if real == named => path,
             (Ok(real), _) => real,
@@ -159,7 +159,7 @@ impl Folder {
     }
 }
 
-/// Returns the folders that are searched, in NVRTC's order.
+/// Returns the folders to search, in NVRTC's order.
 fn folders(package: &Path, options: &Options) -> Vec<Folder> {
     let flags = values(&options.flags, "--include-path", "-I", true).into_iter().map(Path::new);
     let folders = flags.chain(options.includes.iter().map(PathBuf::as_path));
@@ -186,8 +186,7 @@ fn defined(options: &Options) -> BTreeMap<String, Vec<Header>> {
     macros
 }
 
-/// Returns the headers that a macro can name. [`Header::Other`] is among them if the macro may name more
-/// headers.
+/// Returns the headers that a macro can name, with [`Header::Other`] if there may be more.
 fn expanded(name: &str, macros: &BTreeMap<String, Vec<Header>>) -> Vec<Header> {
     let mut names = vec![name];
     let mut headers = Vec::new();
@@ -210,7 +209,7 @@ fn expanded(name: &str, macros: &BTreeMap<String, Vec<Header>>) -> Vec<Header> {
     headers
 }
 
-/// Returns the values of an option among flags: `--long=x`, `--long x`, `-s=x`, `-s x`, and `-sx` where that is allowed.
+/// Returns the values of an option: `--long=x`, `--long x`, `-s=x`, `-s x`, and `-sx` if `joined`.
 fn values<'a>(flags: &'a [String], long: &str, short: &str, joined: bool) -> Vec<&'a str> {
     let mut values = Vec::new();
     let mut flags = flags.iter().map(String::as_str);
@@ -244,7 +243,8 @@ fn relative(folder: &Path, file: &Path) -> String {
 mod tests {
     use super::*;
 
-    /// Returns the includes of `pkg/cuda/a.cu` in a folder with these files: the files found, and includes that cannot be resolved.
+    /// Returns the includes of `pkg/cuda/a.cu` in a folder with these files: the files found, and includes
+    /// that cannot be resolved.
     fn found(files: &[(&str, &str)], options: Options) -> (Vec<String>, Vec<String>) {
         let folder = tempfile::tempdir().unwrap();
         for (name, text) in files {

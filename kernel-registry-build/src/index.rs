@@ -1,4 +1,4 @@
-//! Writes the index that the macro reads, and chooses the names of images.
+//! Writes the index for the macro, and chooses the names of images.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,9 +9,9 @@ use kernel_registry_format::index::{self, Entry};
 use crate::fingerprint;
 use crate::{Result, files};
 
-/// Adds to the index of this folder. Each process begins a new index.
+/// Adds entries to this folder's index. Each process starts a new index.
 pub(crate) fn write<'a>(folder: &Path, entries: impl IntoIterator<Item = Entry<'a>>) -> Result<()> {
-    // A build script may run several builds, each with its own files and options.
+    // A build script may run several builds, each with other files and options.
     static WRITTEN: Mutex<BTreeMap<PathBuf, BTreeMap<String, String>>> = Mutex::new(BTreeMap::new());
     let mut written = WRITTEN.lock().unwrap_or_else(PoisonError::into_inner);
     let lines = written.entry(folder.to_owned()).or_default();
@@ -26,7 +26,7 @@ pub(crate) fn write<'a>(folder: &Path, entries: impl IntoIterator<Item = Entry<'
 pub(crate) fn image_name(source: &str, extension: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
     let mut name: String = source.chars().map(|c| if plain(c) { c } else { '_' }).collect();
-    // The image of another source could get the same name.
+    // Another source might map to the same name.
     let ambiguous = name != source || source.contains("__") || source.contains("_/") || source.contains("/_");
     name = name.replace('/', "__");
     if ambiguous {

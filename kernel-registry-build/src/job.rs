@@ -1,4 +1,4 @@
-//! A job for a compiler: one source with its options; and the result.
+//! Defines a compiler's job, which is one source with its options, and its result.
 
 use std::path::{Path, PathBuf};
 
@@ -14,11 +14,11 @@ pub(crate) struct Job<'a> {
     pub(crate) environment: &'a Environment,
 }
 
-/// The output of a compiler besides the image.
+/// The output of a compiler, except for the image.
 pub(crate) struct Compiled {
     /// The lines of the warnings.
     pub(crate) warnings: Vec<String>,
-    /// The source and what it includes.
+    /// The source and its headers.
     pub(crate) files: Vec<PathBuf>,
     /// Whether the source or a header includes the device header.
     pub(crate) device_header: bool,

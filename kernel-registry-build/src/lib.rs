@@ -16,31 +16,35 @@
 //! 1. **nvcc**, in `CUDA_HOME`, `CUDA_PATH`, `PATH`, `/usr/local/cuda`, or the active Python environment
 //!    (`nvidia/cu13` in `VIRTUAL_ENV` or `CONDA_PREFIX`). It needs a C++ compiler of the host, to preprocess.
 //! 2. **NVRTC**, a library, in the same folders or where the dynamic loader finds it. It needs nothing of the
-//!    host, and has none of the host's headers. If it does not know an architecture, there is a warning and no machine code.
-//! 3. **[Committed images](#committed-images)**, made by `cargo kernels prebuild`, while they match the sources.
+//!    host, and has none of the host's headers. If it does not know an architecture, there is a warning and
+//!    no machine code.
+//! 3. **[Committed images](#committed-images)**, made by `cargo kernels prebuild`, while they match the
+//!    sources.
 //!
-//! Both compilers make a fat binary: machine code for each requested architecture, and PTX. For PTX alone, NVRTC writes a text.
-//! Committed images are PTX of the lowest architecture.
+//! Both compilers make a fat binary: machine code for each requested architecture, and PTX. For PTX alone,
+//! NVRTC writes a text. Committed images are PTX of the lowest architecture.
 //!
-//! `KERNEL_REGISTRY_COMPILER` chooses: `nvcc`, `nvrtc`, `prebuilt`, or `none` for a build without images.
-//! If none of them has an image for a source, a release build fails. Other builds go on with one warning, so that `cargo check`,
-//! documentation and editors work anywhere.
+//! `KERNEL_REGISTRY_COMPILER` chooses: `nvcc`, `nvrtc`, `prebuilt`, or `none` for a build without images. If
+//! none of them has an image for a source, a release build fails. Other builds go on with one warning, so
+//! that `cargo check`, documentation and editors work anywhere.
 //!
-//! Cargo watches the compiler, and the variables that name one: `KERNEL_REGISTRY_COMPILER`, `CUDA_HOME` and `CUDA_PATH`. It watches
-//! `PATH` and `LD_LIBRARY_PATH` only while an image is missing: they differ between shells and editors, and each change would
-//! compile the package again. If you install a first compiler, or choose another by `PATH`, touch build.rs or set `CUDA_HOME`.
+//! Cargo watches the compiler, and the variables that name one: `KERNEL_REGISTRY_COMPILER`, `CUDA_HOME` and
+//! `CUDA_PATH`. It watches `PATH` and `LD_LIBRARY_PATH` only while an image is missing: they differ between
+//! shells and editors, and each change would compile the package again. If you install a first compiler, or
+//! choose another by `PATH`, touch build.rs or set `CUDA_HOME`.
 //!
 //! # Architectures
 //!
-//! The default is machine code for sm_80 and sm_90, and PTX of compute_75 for all other devices. [`Build::arch`] and
-//! [`Build::ptx`] choose others, [`Build::arch_for`] and [`Build::ptx_for`] those of one file. A source can choose
-//! its own architectures, in one of its first 20 lines:
+//! The default is machine code for sm_80 and sm_90, and PTX of compute_75 for all other devices.
+//! [`Build::arch`] and [`Build::ptx`] choose others, [`Build::arch_for`] and [`Build::ptx_for`] those of one
+//! file. A source can choose its own architectures, in one of its first 20 lines:
 //!
 //! ```text
 //! // kernel-registry: arch=sm_90,sm_100 ptx=compute_90
 //! ```
 //!
-//! For each file the first of these that is given counts: `arch_for` and `ptx_for`, its own line, `arch` and `ptx`, the default.
+//! For each file the first of these that is given counts: `arch_for` and `ptx_for`, its own line, `arch` and
+//! `ptx`, the default.
 //!
 //! # What is made
 //!
@@ -51,23 +55,25 @@
 //! 2. the file of its image in the same folder: `cuda__blas1.cu.fatbin`, `cuda__blas1.cu.ptx`; or `-`
 //!    ([`NO_IMAGE`]);
 //! 3. the origin of the image: `nvcc 13.0.88`, `NVRTC 12.0`, `prebuilt`; or why there is no image;
-//! 4. and further fields: the types of each `extern "C"` kernel that the source tells for certain:
+//! 4. and further fields: the types of each `extern "C"` kernel, as far as the source is unambiguous:
 //!    `scale(unsigned int, ?, float*)`.
 //!
-//! Read the names of images there; do not guess them. A file beside each image records its inputs: the image is not made again
-//! while source, included headers, options and compiler are the same. The file `builds` has the options of the build script,
-//! for `cargo kernels prebuild` ([`Build::recorded`]).
+//! Read the names of images from the index rather than guessing them. A file next to each image records its
+//! inputs: the image isn't made again while source, headers, options and compiler stay the same. The file
+//! `builds` has the options of the build script, for `cargo kernels prebuild` ([`Build::recorded`]).
 //!
 //! # The device header
 //!
-//! `#include <kernel_registry.cuh>` works in every source. This is the header for resident kernels; its host side (`Control`,
-//! `Queue`) is in kernel-registry-resident. The header comes with this crate, unless a folder of yours has a file of that name. If
-//! a new version of this crate changes the header, the sources that include it are compiled again.
+//! `#include <kernel_registry.cuh>` works in every source. This is the header for resident kernels; its host
+//! side (`Control`, `Queue`) is in kernel-registry-resident. The header comes with this crate, unless a
+//! folder of yours has a file of that name. If a new version of this crate changes the header, the sources
+//! that include it are compiled again.
 //!
 //! # Committed images
 //!
-//! A committed image is used while its bytes and all of its inputs are as recorded in `prebuilt/index`. The inputs are the
-//! source, the options, and all headers that source and headers include; conditions around `#include` are ignored.
+//! A committed image is used while its bytes and all inputs match `prebuilt/index`. The inputs are the
+//! source, the options, and all headers that are included, directly or not; conditions around `#include` are
+//! ignored.
 //!
 //! | changed | what happens |
 //! |---|---|
@@ -76,18 +82,19 @@
 //! | [the device header](#the-device-header), with a new version of this crate | the image is stale and not used, if the source includes the header |
 //! | a header in a folder that was given by an absolute path | the image is used with a warning |
 //! | a header of the compiler's own toolkit, like `cuda_fp16.h` | nothing: the header came with the compiler that made the image |
-//! | a header whose name is computed, like `#include STR(x)` | the change cannot be seen: each build warns of it. A macro that stands for a name is followed. |
+//! | a header whose name is computed, like `#include STR(x)` | the change goes unnoticed, and each build warns of that. A macro that expands to a name is followed. |
 //!
-//! So name folders of headers in the same repository by paths relative to the package.
+//! So use paths relative to the package for header folders of the same repository.
 //!
-//! # Kernels that nobody declares
+//! # Undeclared kernels
 //!
-//! A kernel of these images that the program does not declare is shipped, but neither listed nor warmed. A build script runs before
-//! declarations are compiled, so it cannot tell. `cargo kernels check --deny unused` compares the built program with its images, and
-//! fails where a kernel is declared nowhere.
+//! A kernel of these images that the program doesn't declare is shipped, but neither listed nor warmed. A
+//! build script can't detect that, because it runs before declarations are compiled.
+//! `cargo kernels check --deny unused` compares the built program with its images, and fails if a kernel
+//! isn't declared anywhere.
 
 #![warn(missing_docs)]
-// A build script is a whole program, and so are the examples.
+// A build script is a whole program, so the examples have `main`.
 #![allow(clippy::needless_doctest_main)]
 
 mod arch;

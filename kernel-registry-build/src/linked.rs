@@ -1,4 +1,4 @@
-//! Hands the kernels that nvcc links to kernel-registry, by intercepting their registration.
+//! Registers nvcc-linked kernels with kernel-registry, by intercepting their registration.
 
 mod archive;
 mod passing;
@@ -10,8 +10,8 @@ use self::archive::REGISTER;
 use crate::environment::Environment;
 use crate::{Error, Result};
 
-/// Hands the kernels that nvcc links into this package's programs to kernel-registry: they are listed, found and warmed like declared
-/// kernels, and are still launched with `<<<>>>`.
+/// Registers the kernels that nvcc links into this package's programs with kernel-registry: they are listed,
+/// found and warmed like declared kernels, and still launched with `<<<>>>`.
 ///
 /// ```no_run
 /// // build.rs
@@ -21,19 +21,20 @@ use crate::{Error, Result};
 /// }
 /// ```
 ///
-/// It tells the linker of the package's binaries, tests, examples and C libraries to send nvcc's registrations through kernel-registry
-/// (`--wrap`). Call it in the build script of the package that is linked: it covers the kernels of all dependencies. A library hands over
-/// its own kernels by [`linked_archive`]. If a program uses both, each kernel is still registered once. In the build script of a library
-/// `linked` reaches no program that depends on the library. It prints a warning if the library's package has no program of its own; if it
-/// has one, `linked` cannot know for whom the package is built.
+/// It makes the linker route nvcc's registrations through kernel-registry (`--wrap`), for the package's
+/// binaries, tests, examples and C libraries. Call it in the build script of the package that is linked: it
+/// covers the kernels of all dependencies. A library registers its own kernels with [`linked_archive`]. If a
+/// program uses both, each kernel is still registered once. Called from a library's build script, `linked`
+/// doesn't reach the programs that depend on the library. It prints a warning if the library's package has no
+/// program; if it has one, `linked` can't know which one is being built.
 ///
-/// The program has to use kernel-registry, and the feature `linked` gives the kernels their C++ names. Targets that do not use
-/// kernel-registry, such as the tests of the package's library, link and run as before.
+/// The program has to use kernel-registry; the feature `linked` adds the C++ names of kernels. Targets that
+/// don't use kernel-registry, such as the tests of the package's library, link and run as before.
 ///
 /// # Limits
 ///
-/// Only Linux on x86-64 and arm64; elsewhere it prints a warning. Kernels of closed shared libraries (cuBLAS, PyTorch) were linked
-/// elsewhere, so the linker does not see them.
+/// Only Linux on x86-64 and arm64; elsewhere it prints a warning. Kernels of closed shared libraries (cuBLAS,
+/// PyTorch) were linked elsewhere, so the linker does not see them.
 pub fn linked() {
     let target = |key: &str| env::var(format!("CARGO_CFG_TARGET_{key}")).unwrap_or_default();
     let (os, arch) = (target("OS"), target("ARCH"));
@@ -46,16 +47,16 @@ pub fn linked() {
     }
     if !has_programs() {
         println!(
-            "cargo:warning=`kernel_registry_build::linked()` reaches the programs of its own package, and this one has none: call \
+            "cargo:warning=`kernel_registry_build::linked()` only reaches programs of its own package, and this one has none: call \
              `linked_archive` here, for the kernels of this library, or `linked` in the build script of the program"
         );
     }
-    // `-u` makes the linker look for the function from the start: it may read kernel-registry before nvcc's code refers to the
-    // function.
+    // `-u` makes the linker look for the function from the start, because it may read kernel-registry before
+    // any code of nvcc's refers to the function.
     for name in REGISTER {
         println!("cargo:rustc-link-arg=-Wl,--wrap={name},-u,__wrap_{name}");
     }
-    // After kernel-registry, so that the linker uses this archive only where kernel-registry is missing.
+    // Comes after kernel-registry, so that the linker uses this archive only if kernel-registry is missing.
     match passing::archive(&arch, &REGISTER) {
         Ok(archive) => println!("cargo:rustc-link-arg={}", archive.display()),
         Err(why) => println!(
@@ -65,8 +66,9 @@ pub fn linked() {
     }
 }
 
-/// Returns whether the package has binaries or C libraries. Cargo passes these linker arguments to tests and examples, too, but a
-/// package that has only these is a library, whose kernels are linked into programs of other packages.
+/// Returns whether the package has binaries or C libraries. Cargo also passes these linker arguments to tests
+/// and examples, but a package with nothing else is a library, whose kernels are linked into other packages'
+/// programs.
 fn has_programs() -> bool {
     let package = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from).unwrap_or_default();
     let manifest = fs::read_to_string(package.join("Cargo.toml")).unwrap_or_default();
@@ -74,8 +76,8 @@ fn has_programs() -> bool {
     named || package.join("src/main.rs").exists() || package.join("src/bin").exists()
 }
 
-/// Hands the kernels of a static library to kernel-registry, in every program that links it. For crates that bring their own kernels:
-/// the program's build script need not know of them.
+/// Registers the kernels of a static library with kernel-registry, in every program that links it. Meant for
+/// crates with their own kernels: the program's build script doesn't have to know.
 ///
 /// ```no_run
 /// // build.rs of a library, after it has compiled `libprover.a` into `OUT_DIR`
@@ -85,16 +87,16 @@ fn has_programs() -> bool {
 /// }
 /// ```
 ///
-/// A relative path is looked up in `OUT_DIR` first, where the file is rewritten in place. Otherwise it is looked up in the package. Files
-/// of other folders are not changed, also if a link in `OUT_DIR` leads there: the rewritten file goes to `OUT_DIR`, and cargo is told to
-/// search there first. In each object file, kernel-registry's
+/// A relative path is looked up in `OUT_DIR` first, where the file is rewritten in place, then in the
+/// package. Files in other folders are never changed, even if a link in `OUT_DIR` leads there: the rewritten
+/// file goes to `OUT_DIR`, and cargo is told to search there first. In each object file, kernel-registry's
 /// functions replace nvcc's registration functions by name. The names have the same lengths.
 ///
 /// The library has to use kernel-registry; `use kernel_registry as _;` is enough.
 ///
 /// # Panics
 ///
-/// It ends the build script, and says why, if there is no such file or it cannot be rewritten: see [`Error`].
+/// Ends the build script with a message if the file doesn't exist or can't be rewritten: see [`Error`].
 pub fn linked_archive(path: impl AsRef<Path>) {
     if let Err(error) = try_linked_archive(path.as_ref()) {
         eprintln!("error: {error}");
@@ -119,8 +121,8 @@ fn try_linked_archive(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Returns whether there is such a file, in this folder or in one below it. A folder below it may be a link to a folder of another
-/// project: then the file is not in this one. Neither is a file that is reached by `..`.
+/// Returns whether the file exists in this folder or below. Resolves links and `..`, which may lead to
+/// another project's folder.
 fn is_in(file: &Path, folder: &Path) -> bool {
     let parent = file.parent().map(fs::canonicalize);
     match (parent, fs::canonicalize(folder)) {
@@ -133,14 +135,14 @@ fn rewrite(from: &Path, to: &Path) -> Result<()> {
     let mut bytes = fs::read(from).map_err(Error::file("read", from))?;
     let renamed = archive::rename(&mut bytes)
         .map_err(|why| Error::Archive { archive: from.to_owned(), why: why.to_string() })?;
-    // Writing a file anew would make cargo link again.
+    // A rewritten file would make cargo link again.
     if from == to && renamed == 0 {
         return Ok(());
     }
     write(to, &bytes)
 }
 
-/// Replaces a file by a new one, and not its bytes: the old file may be a link to a file of another project.
+/// Replaces the file instead of its bytes, because it may be a link to another project's file.
 fn write(to: &Path, bytes: &[u8]) -> Result<()> {
     let part = to.with_extension("part");
     fs::write(&part, bytes).map_err(Error::file("write", &part))?;

@@ -18,13 +18,13 @@ use crate::{Error, Result, files};
 /// The file extension of this compiler's images.
 pub(crate) const EXTENSION: &str = "fatbin";
 
-/// The folder beside the images that has the device header. This folder is on the include path.
+/// The folder with the device header, next to the images. It's on the include path.
 const OWN_HEADERS: &str = "include";
 
-/// The extensions of preprocessed sources. nvcc writes one file for each architecture.
+/// The extension of preprocessed sources, one for each architecture.
 const PREPROCESSED: &str = ".cpp1.ii";
 
-/// An nvcc whose version is known.
+/// An nvcc with a known version.
 #[derive(Debug)]
 pub(crate) struct Nvcc {
     program: PathBuf,
@@ -35,12 +35,12 @@ pub(crate) struct Nvcc {
 impl Nvcc {
     pub(crate) fn open(program: PathBuf, environment: &Environment) -> Result<Self> {
         let mut command = Command::new(&program);
-        environment.give(&mut command);
+        environment.apply_to(&mut command);
         let answer = command.arg("--version").output().map_err(|error| unstartable(&program, &error))?;
         match version(&String::from_utf8_lossy(&answer.stdout)) {
             Some(version) if answer.status.success() => Ok(Nvcc { program, name: format!("nvcc {version}") }),
             _ => {
-                let why = format!("`--version` gives no version ({})", ended(answer.status));
+                let why = format!("`--version` gives no version ({})", how_it_ended(answer.status));
                 Err(Error::Unusable { compiler: program, why })
             }
         }
@@ -62,12 +62,12 @@ impl Nvcc {
 
     /// Writes the image into a file.
     pub(crate) fn compile(&self, job: &Job<'_>, image: &Path) -> Result<Compiled> {
-        // nvcc keeps its intermediate files in this folder; they name the headers. `-MMD` would preprocess each source once more,
-        // which takes about a tenth of the time of a small source.
+        // nvcc keeps its intermediate files here, and they name the headers. `-MMD` would preprocess each
+        // source once more, which takes about a tenth of the time of a small source.
         let kept = image.with_extension("kept");
         fs::create_dir_all(&kept).map_err(Error::file("create", &kept))?;
         let mut command = Command::new(&self.program);
-        job.environment.give(&mut command);
+        job.environment.apply_to(&mut command);
         command.current_dir(job.package).args(arguments(job));
         let includes = Includes::follow(job.package, &job.source.path, job.options);
         let own_headers = tidy(&job.package.join(image.with_file_name(OWN_HEADERS)));
@@ -76,30 +76,31 @@ impl Nvcc {
             command.arg(format!("-I{}", own_headers.display()));
         }
         command.arg("-o").arg(image).arg(&job.source.path);
-        let plain = shown(&command);
+        let to_repeat = shell_command(&command);
         command.args(["-keep", "-keep-dir"]).arg(&kept);
         let output = command.output().map_err(|error| unstartable(&self.program, &error));
-        let entered = entered(&kept);
-        // If this fails, the remaining files do no harm.
+        let entered = entered_files(&kept);
+        // Leftover files do no harm.
         let _ = fs::remove_dir_all(&kept);
 
         let Output { status, stdout, stderr } = output?;
-        // nvcc writes all messages to standard error, but flags of users may add some on standard output.
+        // nvcc writes its messages to standard error, but users' flags may add some on standard output.
         let text = [stdout, stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
         if !status.success() || !image.is_file() {
-            return Err(self.failure(job, plain, status, text));
+            return Err(self.failure(job, to_repeat, status, text));
         }
         let mut files = entered.map_err(Error::file("read", &kept))?;
         let mut warnings = diagnostics::warnings(&text);
-        // Flags or variables of the user may have put the intermediate files elsewhere.
+        // The user's flags or variables may have put the intermediate files elsewhere.
         if files.is_empty() {
-            warnings.extend(includes.unnoticed(&job.source.path));
+            warnings.extend(includes.unnoticed_warning(&job.source.path));
             files.extend(includes.paths().map(|path| (path, false)));
         }
         let toolkit = self.program.parent().and_then(Path::parent);
         let files = files.into_iter().map(|(file, system)| (tidy(&job.package.join(file)), system));
-        // Three kinds of headers are not watched. Headers of the toolkit change with the compiler, which is in the key. Headers of
-        // the system are not the user's. Because of a header that the build script wrote, cargo would run the build script again.
+        // Some headers aren't watched. The toolkit's change with the compiler, which is in the key. The
+        // system's aren't the user's. And cargo would run the build script again for a header that the build
+        // script itself wrote.
         let files = files.filter(|(file, _)| !file.starts_with(&own_headers));
         let files = files.filter(|(file, system)| {
             file.starts_with(job.package)
@@ -111,30 +112,30 @@ impl Nvcc {
     fn failure(&self, job: &Job<'_>, command: String, status: ExitStatus, text: String) -> Error {
         let (source, compiler) = (job.source.path.clone(), self.name.clone());
         if let Some(said) = diagnostics::unknown_arch(&text) {
-            let remedy = format!("`{} --list-gpu-code` names those that it knows", self.program.display());
+            let remedy = format!("`{} --list-gpu-code` lists the ones it knows", self.program.display());
             return Error::UnknownArch { compiler, said, remedy };
         }
         if let Some(said) = diagnostics::no_host_compiler(&text) {
             return Error::NoHostCompiler { compiler, said };
         }
-        // nvcc reports a stage that died as an error of its own.
+        // nvcc turns a crashed stage into an ordinary error message.
         let died = text.contains("died due to signal") || text.contains("died with status 0xC");
         let refuses = status.code().is_some_and(|code| (1..128).contains(&code) || code == 255);
         if refuses && !died && !text.trim().is_empty() {
             return Error::Rejected { source, compiler, text };
         }
-        Error::Crashed { source, compiler, how: ended(status), command, text }
+        Error::Crashed { source, compiler, how: how_it_ended(status), command, text }
     }
 }
 
-/// Puts the device header where sources find it.
+/// Writes the device header to where sources find it.
 pub(crate) fn write_headers(folder: &Path) -> Result<()> {
     let folder = folder.join(OWN_HEADERS);
     fs::create_dir_all(&folder).map_err(Error::file("create", &folder))?;
     files::replace(&folder.join(device_header::NAME), device_header::TEXT.as_bytes())
 }
 
-/// Returns all arguments except the names of files.
+/// Returns all arguments except file names.
 fn arguments(job: &Job<'_>) -> Vec<String> {
     let options = job.options;
     let mut arguments = vec!["-fatbin".to_owned()];
@@ -153,10 +154,10 @@ fn version(text: &str) -> Option<String> {
     full.split_whitespace().next().map(str::to_owned)
 }
 
-/// Returns the files that the preprocessor read besides the source, as its output in this folder names them. Each has a flag for
-/// system headers, such as those in folders after `-isystem`. There are always some files: an empty set means that there was no
-/// output.
-fn entered(folder: &Path) -> io::Result<BTreeSet<(PathBuf, bool)>> {
+/// Returns the files that the preprocessor read, according to its output in this folder. Each has a flag for
+/// system headers, such as those of `-isystem`. An empty set means that there was no output, because the
+/// source itself is always listed.
+fn entered_files(folder: &Path) -> io::Result<BTreeSet<(PathBuf, bool)>> {
     let mut files = BTreeSet::new();
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
@@ -167,8 +168,8 @@ fn entered(folder: &Path) -> io::Result<BTreeSet<(PathBuf, bool)>> {
     Ok(files)
 }
 
-/// Returns the files of line markers: `# 1 "a.cuh" 1` where the preprocessor enters a file, and a 3 at the end for a system
-/// header. A file that a `#line` of the source names has no flag 1.
+/// Returns the files of line markers: `# 1 "a.cuh" 1` where the preprocessor enters a file, with a 3 at the
+/// end for system headers. A file named by a `#line` of the source doesn't have the flag 1.
 fn markers(text: &str) -> impl Iterator<Item = (PathBuf, bool)> {
     text.split("\n# 1 \"").skip(1).filter_map(|rest| {
         let (name, flags) = rest.split('\n').next()?.rsplit_once('"')?;
@@ -177,7 +178,7 @@ fn markers(text: &str) -> impl Iterator<Item = (PathBuf, bool)> {
     })
 }
 
-/// Removes the backslash that the preprocessor puts before each backslash and quote.
+/// Removes the backslash that the preprocessor adds to each backslash and quote.
 fn unescape(name: &str) -> String {
     let mut chars = name.chars();
     iter::from_fn(|| chars.next().and_then(|c| if c == '\\' { chars.next() } else { Some(c) })).collect()
@@ -188,7 +189,7 @@ fn unstartable(program: &Path, error: &io::Error) -> Error {
 }
 
 /// Describes how a process ended.
-fn ended(status: ExitStatus) -> String {
+fn how_it_ended(status: ExitStatus) -> String {
     #[cfg(unix)]
     if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
         return format!("killed by signal {signal}");
@@ -200,12 +201,12 @@ fn ended(status: ExitStatus) -> String {
     }
 }
 
-/// Writes a command line for a shell.
-fn shown(command: &Command) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,+:@%".contains(c);
+/// Returns a command line for a shell.
+fn shell_command(command: &Command) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,+:@%".contains(c);
     let words = [command.get_program()].into_iter().chain(command.get_args());
     let words = words.map(|word| match word.to_string_lossy() {
-        word if word.chars().all(plain) && !word.is_empty() => word.into_owned(),
+        word if word.chars().all(is_plain) && !word.is_empty() => word.into_owned(),
         word => format!("'{}'", word.replace('\'', "'\\''")),
     });
     words.collect::<Vec<_>>().join(" ")
@@ -237,6 +238,6 @@ mod tests {
     fn a_command_can_be_pasted() {
         let mut command = Command::new("/opt/cuda/bin/nvcc");
         command.args(["-DX='a b'", "", "a.cu"]);
-        assert_eq!(shown(&command), r"/opt/cuda/bin/nvcc '-DX='\''a b'\''' '' a.cu");
+        assert_eq!(shell_command(&command), r"/opt/cuda/bin/nvcc '-DX='\''a b'\''' '' a.cu");
     }
 }

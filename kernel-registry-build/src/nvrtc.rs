@@ -1,4 +1,4 @@
-//! Compiles sources with NVRTC, the compiler library. The sources must not need headers of the host.
+//! Compiles sources with the library NVRTC. The sources can't use headers of the host.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -24,8 +24,8 @@ pub(crate) fn extension(targets: &Targets) -> &'static str {
     if is_text(targets) { "ptx" } else { "fatbin" }
 }
 
-/// Returns whether an image is PTX alone, for one architecture. Such an image needs no container, and warming compiles it in
-/// pieces.
+/// Returns whether an image is PTX for a single architecture. That needs no container, and warming can
+/// compile it in pieces.
 fn is_text(targets: &Targets) -> bool {
     targets.real().next().is_none() && targets.ptx().count() == 1
 }
@@ -33,10 +33,10 @@ fn is_text(targets: &Targets) -> bool {
 /// The namespace `nv::target` in mangled names of PTX.
 const TARGET_NAMESPACE: &str = "2nv6target";
 
-/// An NVRTC that was found. The library is loaded when it is first needed.
+/// An NVRTC on this machine, loaded when it's first needed.
 #[derive(Debug)]
 pub(crate) struct Nvrtc {
-    /// The path of the library. `None` if only the dynamic loader knows it.
+    /// The path of the library. `None` if the dynamic loader has to find it.
     file: Option<PathBuf>,
     /// The folders of headers like `cuda_fp16.h`.
     includes: Vec<PathBuf>,
@@ -44,13 +44,13 @@ pub(crate) struct Nvrtc {
 }
 
 impl Nvrtc {
-    /// Finds the first NVRTC on the search path.
+    /// Finds the first NVRTC in search order.
     pub(crate) fn find(environment: &Environment) -> Result<Option<Self>> {
         let folders = find::library_folders(environment);
         if let Some(file) = folders.iter().find_map(|folder| find::nvrtc_in(folder)) {
             return Ok(Some(Self::at(file, environment)));
         }
-        let includes = find::includes_beside(Path::new(""), environment);
+        let includes = find::include_folders_of(Path::new(""), environment);
         let loaded = Library::by_name().map(|library| Nvrtc {
             file: None,
             includes,
@@ -59,10 +59,10 @@ impl Nvrtc {
         Ok(loaded)
     }
 
-    /// Creates an `Nvrtc` for the library at this path, or in the folder at this path.
+    /// Returns the NVRTC at this path, which may be a library or its folder.
     pub(crate) fn at(place: PathBuf, environment: &Environment) -> Self {
         let file = if place.is_dir() { find::nvrtc_at(&place).unwrap_or(place) } else { place };
-        let includes = find::includes_beside(&file, environment);
+        let includes = find::include_folders_of(&file, environment);
         Nvrtc { file: Some(file), includes, library: OnceLock::new() }
     }
 
@@ -78,7 +78,7 @@ impl Nvrtc {
 
     fn library(&self) -> Result<&Library> {
         let open = || match &self.file {
-            Some(file) => Library::open(file, find::builtins_beside(file).as_deref()),
+            Some(file) => Library::open(file, find::builtins_of(file).as_deref()),
             None => Err("it was not found".to_owned()),
         };
         self.library.get_or_init(open).as_ref().map_err(|why| Error::Unusable {
@@ -87,7 +87,8 @@ impl Nvrtc {
         })
     }
 
-    /// Returns a hash of everything except files that can change the image. Does not load a library whose path is known.
+    /// Returns a hash of everything except files that can change the image. Doesn't load the library if its
+    /// path is known.
     pub(crate) fn key(&self, job: &Job<'_>) -> Result<String> {
         let identity = match &self.file {
             Some(file) => fingerprint::identity(file),
@@ -99,13 +100,13 @@ impl Nvrtc {
         Ok(fingerprint::hash_all([identity].into_iter().chain(includes).chain(targets).chain(words)))
     }
 
-    /// Writes the image into a file: PTX, or a fatbin for machine code or several architectures.
+    /// Writes the image into a file: PTX, or a fatbin if there is machine code or more than one architecture.
     pub(crate) fn compile(&self, job: &Job<'_>, image: &Path) -> Result<(String, Compiled)> {
         let unit = Unit::read(job)?;
         let targets = &job.source.targets;
         let mut log = String::new();
         let mut parts = Vec::new();
-        // PTX by architecture: compiling for `sm_90` makes PTX of `compute_90`, too.
+        // Compiling for `sm_90` also yields the PTX of `compute_90`.
         let mut texts = BTreeMap::new();
         let mut unknown = Vec::new();
         for arch in targets.real() {
@@ -154,7 +155,7 @@ impl Nvrtc {
         let folders: Vec<PathBuf> = job.options.includes.iter().map(|one| job.package.join(one)).collect();
         let mut words = vec![format!("--gpu-architecture={arch}")];
         words.extend(arguments(job, arch.starts_with("sm_")));
-        // NVRTC looks for headers from the current folder of this process, which cargo sets to the package's folder.
+        // NVRTC searches for headers from this process's current folder, which cargo sets to the package's.
         if !env::current_dir().is_ok_and(|here| here == job.package) {
             words.extend(path.parent().map(include));
         }
@@ -209,7 +210,7 @@ impl Unit {
     fn compiled(self, job: &Job<'_>, log: &str) -> Compiled {
         let Unit { includes, .. } = self;
         let mut warnings = diagnostics::warnings(log);
-        warnings.extend(includes.unnoticed(&job.source.path));
+        warnings.extend(includes.unnoticed_warning(&job.source.path));
         let device_header = includes.device_header;
         Compiled { warnings, files: includes.paths().collect(), device_header }
     }
@@ -240,7 +241,7 @@ fn rejected(job: &Job<'_>, compiler: String, arch: &str, log: String, includes: 
         Some(header) if includes.foreign.contains(&header) => {
             Error::NeedsHeader { source, header, wheel: None }
         }
-        // A header of the toolkit includes the missing header.
+        // The missing header is included by one of the toolkit's.
         Some(header) if !log.contains(&format!("{source}(")) => {
             Error::NeedsHeader { source, header, wheel: None }
         }
@@ -248,11 +249,10 @@ fn rejected(job: &Job<'_>, compiler: String, arch: &str, log: String, includes: 
     }
 }
 
-/// Removes unused constants of a header that NVRTC 12 puts in front of every source.
+/// Removes unused constants, which come from a header that NVRTC 12 puts in front of every source.
 ///
-/// Otherwise each PTX has these constants. If all kernels are templates, the names of the constants contain the number of this
-/// process, so that no two images would be equal. Defining the include guard of that header would not help, because `cuda_fp16.h`
-/// needs its macros.
+/// If all kernels are templates, the constants' names contain the process id, so that no two images would be
+/// equal. Defining the header's include guard wouldn't help, because `cuda_fp16.h` needs its macros.
 fn without_target_constants(ptx: Vec<u8>) -> Vec<u8> {
     let Ok(text) = str::from_utf8(&ptx) else { return ptx };
     let constant = |line: &str| line.starts_with(".global ") && line.contains(TARGET_NAMESPACE);
@@ -266,7 +266,8 @@ fn include(folder: &Path) -> String {
     format!("--include-path={}", folder.display())
 }
 
-/// Returns the options that depend on neither folder nor architecture. `assembled` says whether machine code is made.
+/// Returns the options that depend on neither folder nor architecture. `assembled` means that machine code is
+/// made.
 fn arguments(job: &Job<'_>, assembled: bool) -> Vec<String> {
     let options = job.options;
     let mut arguments: Vec<String> = options.std.iter().map(|std| format!("--std={std}")).collect();
@@ -275,9 +276,9 @@ fn arguments(job: &Job<'_>, assembled: bool) -> Vec<String> {
     arguments
 }
 
-/// Flags with a value, for stages of nvcc that NVRTC does not have.
+/// Flags with a value, for stages that only nvcc has.
 const OF_HOST: &[&str] = &["-Xcompiler", "--compiler-options", "-ccbin", "--compiler-bindir"];
-/// Flags without a value, for stages of nvcc that NVRTC does not have.
+/// Flags without a value, for stages that only nvcc has.
 const OF_HOST_ALONE: &[&str] = &[
     "--expt-relaxed-constexpr",
     "-expt-relaxed-constexpr",
@@ -293,7 +294,7 @@ const OF_HOST_ALONE: &[&str] = &[
 /// Flags for the assembler.
 const OF_PTXAS: &[&str] = &["-Xptxas", "--ptxas-options"];
 
-/// Returns the flags that NVRTC understands: all except flags for nvcc's other stages.
+/// Returns the flags that NVRTC understands: all but those for nvcc's other stages.
 fn flags(flags: &[String], assembled: bool) -> Vec<String> {
     let others: Vec<&str> = if assembled { OF_HOST.to_vec() } else { [OF_HOST, OF_PTXAS].concat() };
     let mut kept = Vec::new();

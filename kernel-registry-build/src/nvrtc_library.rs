@@ -1,4 +1,4 @@
-//! A safe interface to the NVRTC library. This is the only file of the crate that calls foreign code; `parallel` has `unsafe` for
+//! Wraps the NVRTC library safely. No other file of the crate calls foreign code; `parallel` has `unsafe` for
 //! cargo's jobserver.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -34,7 +34,7 @@ const NAMES: &[&str] = if cfg!(windows) {
     &["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"]
 };
 
-/// The NVRTC library. It remains loaded until the process ends.
+/// The NVRTC library, which stays loaded until the process ends.
 #[derive(Debug)]
 pub(crate) struct Library {
     create: Create,
@@ -69,8 +69,8 @@ pub(crate) enum Answer {
 }
 
 impl Library {
-    /// Loads NVRTC from a file. NVRTC's library of built-in headers is loaded first, because NVRTC would look for that library by
-    /// name alone.
+    /// Loads NVRTC from a file. Loads its library of built-in headers first, because NVRTC would search for
+    /// that by name alone.
     pub(crate) fn open(file: &Path, builtins: Option<&Path>) -> Result<Self, String> {
         if let Some(builtins) = builtins {
             keep(load(builtins.as_os_str())?);
@@ -95,7 +95,7 @@ impl Library {
         // SAFETY: both pointers are to integers that outlive the call.
         let code = unsafe { version(&mut major, &mut minor) };
         if code != SUCCESS {
-            return Err(format!("it does not tell its version (code {code})"));
+            return Err(format!("it fails to report its version (code {code})"));
         }
         let library = Library {
             create: symbol(&shared, c"nvrtcCreateProgram")?,
@@ -119,7 +119,8 @@ impl Library {
         self.version
     }
 
-    /// Compiles a text that may include a header of this name and text, which is in no file. Any thread may call this.
+    /// Compiles a text. It may include one header, given by name and text instead of as a file. Any thread
+    /// may call this.
     pub(crate) fn compile(
         &self,
         text: &CStr,
@@ -131,7 +132,8 @@ impl Library {
         let (header_name, header_text) = header.unwrap_or_default();
         let (names, headers) = (&header_name.as_ptr(), &header_text.as_ptr());
         let count = c_int::from(header.is_some());
-        // SAFETY: the strings outlive the call, which copies them; there are `count` headers with as many names, one or none.
+        // SAFETY: the strings outlive the call, which copies them; there are `count` headers with as many
+        // names, one or none.
         let code =
             unsafe { (self.create)(&mut program, text.as_ptr(), name.as_ptr(), count, headers, names) };
         if code != SUCCESS {
@@ -171,10 +173,11 @@ impl Library {
         Ok(bytes)
     }
 
-    /// Returns a result of an NVRTC program: PTX, cubin or log.
+    /// Returns an output of an NVRTC program: PTX, cubin or log.
     fn bytes(&self, program: Program, size: Size, get: Get) -> Result<Vec<u8>, c_int> {
         let mut length = 0;
-        // SAFETY: the callers pass an NVRTC program that is not yet destroyed, and the length outlives the call.
+        // SAFETY: the callers pass an NVRTC program that is not yet destroyed, and the length outlives the
+        // call.
         let code = unsafe { size(program, &mut length) };
         if code != SUCCESS {
             return Err(code);
@@ -208,7 +211,7 @@ fn load(name: &std::ffi::OsStr) -> Result<Shared, String> {
     unsafe { Shared::new(name) }.map_err(|error| error.to_string())
 }
 
-/// Keeps a library loaded for ever, because its functions are called through plain pointers, from any thread.
+/// Leaks the library, because any thread may still call its functions through plain pointers.
 fn keep(shared: Shared) {
     std::mem::forget(shared);
 }

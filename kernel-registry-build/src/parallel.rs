@@ -1,4 +1,4 @@
-//! Runs tasks in several threads, as many as cargo allows.
+//! Runs tasks in as many threads as cargo allows.
 
 use std::num::NonZero;
 use std::sync::{Mutex, PoisonError, mpsc};
@@ -8,7 +8,7 @@ use jobserver::{Acquired, Client};
 
 use crate::environment::Environment;
 
-/// Calls `work` for each task, in any order. Returns results in the order of the tasks.
+/// Calls `work` for each task, in any order, and returns the results in the order of the tasks.
 pub(crate) fn each<T: Sync, R: Send>(
     environment: &Environment,
     tasks: &[T],
@@ -36,11 +36,11 @@ pub(crate) fn each<T: Sync, R: Send>(
     done.into_iter().map(|(_, result)| result).collect()
 }
 
-/// Works on this thread with the token that every build script has, and on one more for each token that cargo
-/// hands out meanwhile.
+/// Works on this thread, with the token that every build script has, and on one more thread for each token
+/// that cargo grants.
 fn with_tokens(client: Client, more: usize, worker: &(impl Fn() + Sync)) {
     let (give, tokens) = mpsc::channel::<Acquired>();
-    // An error is the end of the jobserver: then there is one thread, as without tokens.
+    // If the jobserver fails, only this thread works.
     let helper = client.into_helper_thread(move |token| drop(token.map(|token| give.send(token))));
     thread::scope(|scope| {
         scope.spawn(move || {
@@ -55,7 +55,7 @@ fn with_tokens(client: Client, more: usize, worker: &(impl Fn() + Sync)) {
             (0..more).for_each(|_| helper.request_token());
         }
         worker();
-        // Ends the wait for tokens, and with it the thread above.
+        // Stops requesting tokens, which also ends the thread above.
         drop(helper);
     });
 }

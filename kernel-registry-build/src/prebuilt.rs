@@ -1,5 +1,5 @@
-//! Makes, checks and uses committed images, for machines without a compiler. The images have the same bytes on every machine, so
-//! that they can be checked.
+//! Makes, checks and uses committed images, for machines without a compiler. Their bytes are the same on
+//! every machine, so that they can be checked.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,33 +17,32 @@ use crate::options::Options;
 use crate::source::Source;
 use crate::{Build, Error, Result, files, fingerprint, index, parallel, source};
 
-/// The folder of a package with its prebuilt images, and an index of them.
+/// The folder of a package's prebuilt images and their index.
 pub const PREBUILT: &str = "prebuilt";
-/// The file in that folder which says what each image was made of.
+/// The index file in that folder, which records the inputs of each image.
 const INDEX: &str = "index";
 /// The file extension of committed images.
 pub(crate) const EXTENSION: &str = "ptx";
-/// The origin that the index of a build names for committed images.
+/// The origin of committed images, in the index of a build.
 pub(crate) const ORIGIN: &str = "prebuilt";
 
 const HEADING: &str = "# what the images of this folder were made of: cargo kernels prebuild";
 
-/// Compiles the sources of a package to files that are meant to be committed: `prebuilt/<image>.ptx` and `prebuilt/index`. `cargo
-/// kernels prebuild` calls this, with the builds of the package's build script.
+/// Compiles the sources of a package to files that are meant to be committed: `prebuilt/<image>.ptx` and
+/// `prebuilt/index`. `cargo kernels prebuild` calls this, with the builds of the package's build script.
 ///
-/// `builds` have to be those of the build script ([`Build::recorded`]), because their options are part of what makes an image
-/// current. `nvrtc` is the library, or a folder that has it: its own, a toolkit, or one of `pip install --target`; by default
-/// the NVRTC that a build would find. It has to be NVRTC 12.0, so that every driver of CUDA 12.0 and newer loads the images.
-/// Returns the files that changed.
+/// `builds` have to be those of the build script ([`Build::recorded`]), because their options decide whether
+/// an image is current. `nvrtc` is the library, or a folder that has it: its own, a toolkit, or one made by
+/// `pip install --target`. By default it's the NVRTC that a build would find. It has to be NVRTC 12.0, so
+/// that every driver since CUDA 12.0 loads the images. Returns the files that changed.
 ///
-/// A source whose kernels are all instances of templates must not use variables of an anonymous namespace: the
-/// compiler puts the number of its process into the names of these variables, and [`check_prebuilt`] would never find the same
-/// image.
+/// A source whose kernels are all template instances must not use variables of an anonymous namespace: the
+/// compiler puts its process id into their names, so [`check_prebuilt`] would never see the same image twice.
 ///
-/// `prebuilt/index` has the hashes of source, headers, options and image. The [table of what is compared](crate#committed-images)
-/// says where headers should be.
+/// `prebuilt/index` has the hashes of source, headers, options and image. The [table of what is
+/// compared](crate#committed-images) says where to put headers.
 ///
-/// The current folder of the process is the package's while this runs, because the names of files that
+/// This changes the process's current folder to the package's while it runs, because the file names that
 /// `assert` puts into an image must not depend on where the package is.
 ///
 /// ```no_run
@@ -61,13 +60,13 @@ const HEADING: &str = "# what the images of this folder were made of: cargo kern
 ///
 /// # Errors
 ///
-/// If a source does not compile, or NVRTC is too new.
+/// Fails if a source doesn't compile, or if NVRTC is too new.
 pub fn write_prebuilt(package: &Path, builds: &[Build], nvrtc: Option<&Path>) -> Result<Vec<PathBuf>> {
     let wanted = wanted(package, builds, nvrtc)?;
     let folder = package.join(PREBUILT);
     fs::create_dir_all(&folder).map_err(Error::file("create", &folder))?;
     let mut changed = Vec::new();
-    for path in strangers(&folder, &wanted)? {
+    for path in obsolete_images(&folder, &wanted)? {
         fs::remove_file(&path).map_err(Error::file("remove", &path))?;
         changed.push(path);
     }
@@ -81,7 +80,7 @@ pub fn write_prebuilt(package: &Path, builds: &[Build], nvrtc: Option<&Path>) ->
     Ok(changed)
 }
 
-/// Compiles the same sources as [`write_prebuilt`], and compares the images with the committed images.
+/// Compiles the same sources as [`write_prebuilt`], and compares the results with the committed images.
 ///
 /// ```no_run
 /// # fn main() -> kernel_registry_build::Result<()> {
@@ -105,7 +104,7 @@ pub fn check_prebuilt(package: &Path, builds: &[Build], nvrtc: Option<&Path>) ->
             Some(then) => difference(&source, &then.hashes, &now.hashes),
             None => Some("there is no prebuilt image".to_owned()),
         };
-        // A changed source explains its changed image.
+        // A changed source is the better explanation for a changed image.
         if let Some(stale) = stale {
             sources.push((source, stale));
             continue;
@@ -113,7 +112,7 @@ pub fn check_prebuilt(package: &Path, builds: &[Build], nvrtc: Option<&Path>) ->
         let name = index::image_name(&source, EXTENSION);
         let problem = match fs::read(folder.join(&name)) {
             Err(_) => "it is missing",
-            // Git may have changed the ends of lines.
+            // Git may have changed the line endings.
             Ok(there) if normalised(&there) != normalised(&wanted[&name]) => {
                 "it is not what its source compiles to"
             }
@@ -122,12 +121,12 @@ pub fn check_prebuilt(package: &Path, builds: &[Build], nvrtc: Option<&Path>) ->
         sources.push((format!("{PREBUILT}/{name}"), problem.to_owned()));
     }
     if folder.is_dir() {
-        for path in strangers(&folder, &wanted)? {
+        for path in obsolete_images(&folder, &wanted)? {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            sources.push((format!("{PREBUILT}/{name}"), "no source has it".to_owned()));
+            sources.push((format!("{PREBUILT}/{name}"), "no source belongs to it".to_owned()));
         }
     }
-    // Any other difference: a line of a removed source, or the heading.
+    // Anything else that differs, like a line of a removed source, or the heading.
     if sources.is_empty() && normalised(recorded.as_bytes()) != wanted[INDEX] {
         sources.push((format!("{PREBUILT}/{}", INDEX), "it differs".to_owned()));
     }
@@ -138,7 +137,7 @@ pub fn check_prebuilt(package: &Path, builds: &[Build], nvrtc: Option<&Path>) ->
 pub(crate) struct Found {
     pub(crate) image: std::result::Result<Vec<u8>, String>,
     pub(crate) watched: Vec<PathBuf>,
-    /// Why the image may be stale, although it is used.
+    /// Why the image may be stale. It's used anyway.
     pub(crate) doubts: Vec<String>,
 }
 
@@ -152,7 +151,7 @@ pub(crate) fn find(package: &Path, source: &Source, options: &Options) -> Result
     let image = match parse(&recorded).remove(&source.path) {
         None => Err("there is no prebuilt image".to_owned()),
         Some(then) => {
-            state.reach(package, &then.hashes);
+            state.add_unreachable_headers(package, &then.hashes);
             let compared = compare_inputs(&source.path, &then.hashes, &state.hashes);
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             compared.map_err(|stale| format!("its prebuilt image is stale: {stale}")).and_then(|doubt| {
@@ -172,26 +171,26 @@ pub(crate) fn find(package: &Path, source: &Source, options: &Options) -> Result
     Ok(Found { image, watched: state.paths, doubts })
 }
 
-/// The name under which the hash of options is recorded.
+/// The key of the options' hash in the index.
 const OPTIONS: &str = "options";
-/// The name under which the index has the hash that ties the other lines of a source to its image.
+/// The key of the hash that ties a source's other lines to its image.
 const IMAGE: &str = "image";
 
-/// Hashes by name: of options, and of files by the names of [`File`](crate::includes::File).
+/// Hashes of the options and files, by key. Files are keyed by the name of [`File`](crate::includes::File).
 type Hashes = BTreeMap<String, String>;
 
-/// The lines of the index about a source.
+/// The index's lines for a source.
 #[derive(Default)]
 struct Recorded {
     hashes: Hashes,
     image: String,
 }
 
-/// The present inputs of a source's image, which decide whether the image can be used.
+/// The current inputs of a source's image, which decide whether it can be used.
 struct State {
     hashes: Hashes,
     paths: Vec<PathBuf>,
-    /// A sentence about a directive whose header cannot be found.
+    /// The warning about a directive whose header can't be found.
     unfollowed: Option<String>,
 }
 
@@ -202,7 +201,7 @@ impl State {
         for file in &includes.files {
             let bytes = fs::read(&file.path).map_err(Error::file("read", &file.path))?;
             let hash = fingerprint::hash(&normalised(&bytes));
-            // Two headers can have one name, in two folders outside of the package.
+            // Two headers in different folders outside of the package can have the same name.
             let both = |there: &mut String| *there = fingerprint::hash_all([&*there, &hash]);
             hashes.entry(file.name.clone()).and_modify(both).or_insert_with(|| hash.clone());
         }
@@ -215,8 +214,9 @@ impl State {
         Ok(State { hashes, paths: includes.paths().collect(), unfollowed })
     }
 
-    /// Adds headers of the package that are included only by headers outside of the package, if this machine lacks such a header.
-    fn reach(&mut self, package: &Path, then: &Hashes) {
+    /// Adds headers of the package that are reached only through headers outside of it, if this machine lacks
+    /// one of those.
+    fn add_unreachable_headers(&mut self, package: &Path, then: &Hashes) {
         if then.keys().all(|name| !is_outside(name) || self.hashes.contains_key(name)) {
             return;
         }
@@ -240,8 +240,8 @@ fn is_foreign(name: &str) -> bool {
     name.starts_with('<')
 }
 
-/// Compares the recorded inputs with the present inputs. Returns why the image may be stale, or as an error why the image is
-/// stale. A machine without a compiler may lack files outside of the package, or have other versions of them.
+/// Compares the recorded inputs with the current ones. Returns why the image may be stale, or as an error why
+/// it is. A machine without a compiler may lack files outside of the package, or have other versions of them.
 fn compare_inputs(source: &str, then: &Hashes, now: &Hashes) -> std::result::Result<Option<String>, String> {
     let own = |hashes: &Hashes| -> Hashes {
         let counts = |name: &String| !is_foreign(name) && (!is_outside(name) || now.contains_key(name));
@@ -257,7 +257,7 @@ fn compare_inputs(source: &str, then: &Hashes, now: &Hashes) -> std::result::Res
     }
 }
 
-/// Returns a hash of an image with its inputs, so that neither can be exchanged alone.
+/// Returns a hash of an image and its inputs, so that neither can be replaced without the other.
 fn seal(hashes: &Hashes, image: &[u8]) -> String {
     let made_of = hashes.iter().flat_map(|(name, hash)| [name.as_bytes(), hash.as_bytes()]);
     fingerprint::hash_all(made_of.chain([&*normalised(image)]))
@@ -272,10 +272,10 @@ fn hash_of(source: &Source, Options { std, includes: _, defines, flags }: &Optio
     fingerprint::hash_all(all.chain(iter::once(count(flags))).chain(flags.iter().cloned()))
 }
 
-/// Describes the first input that has changed.
+/// Returns what changed first.
 fn difference(source: &str, then: &Hashes, now: &Hashes) -> Option<String> {
     let changed = |name: &&String| then.get(*name).is_some_and(|hash| now.get(*name) != Some(hash));
-    // The source comes first, because a change in it explains other headers.
+    // The source comes first, because its change also explains other headers.
     let names = [source.to_owned()];
     let name = names.iter().chain(then.keys()).find(changed);
     match name {
@@ -304,12 +304,12 @@ fn parse(text: &str) -> BTreeMap<String, Recorded> {
     sources
 }
 
-/// Makes the files that belong into the folder of committed images, by their names.
+/// Returns the files of the folder of committed images, by name.
 fn wanted(package: &Path, builds: &[Build], nvrtc: Option<&Path>) -> Result<BTreeMap<String, Vec<u8>>> {
     let package = &fs::canonicalize(package).map_err(Error::file("find", package))?;
     let nvrtc = compiler(builds, nvrtc)?;
     let mut wanted = BTreeMap::new();
-    // Lines by source. If several builds have a source, the last build decides, as in the index of a build script.
+    // Lines by source. If several builds have a source, the last one wins, as in a build script's index.
     let mut recorded = BTreeMap::new();
     let mut errors = Vec::new();
     for build in builds {
@@ -321,7 +321,7 @@ fn wanted(package: &Path, builds: &[Build], nvrtc: Option<&Path>) -> Result<BTre
                 if is_too_new(&ptx) {
                     return Err(Error::TooNew { compiler: nvrtc.name()? });
                 }
-                Ok(uncounted(&ptx))
+                Ok(without_call_numbers(&ptx))
             })
         })?;
         for (source, image) in sources.iter().zip(images) {
@@ -343,11 +343,11 @@ fn wanted(package: &Path, builds: &[Build], nvrtc: Option<&Path>) -> Result<BTre
     Error::several(errors).map_or(Ok(wanted), Err)
 }
 
-/// Returns the NVRTC at this path. Without a path, returns the NVRTC that is found on this machine.
+/// Returns the NVRTC at this path, or else the first on this machine.
 fn compiler(builds: &[Build], place: Option<&Path>) -> Result<Nvrtc> {
     let of_builds = builds.first().map(|build| build.environment.clone()).unwrap_or_default();
     match place {
-        // An absolute path, because the current folder changes.
+        // Absolute, because the current folder changes.
         Some(place) => {
             let place = std::path::absolute(place).map_err(Error::file("find", place))?;
             Ok(Nvrtc::at(place, &of_builds))
@@ -356,9 +356,9 @@ fn compiler(builds: &[Build], place: Option<&Path>) -> Result<Nvrtc> {
     }
 }
 
-/// Removes the numbers of calls, which NVRTC counts over all threads of a process. Comments lose these numbers, and prototypes are
-/// numbered anew within their file.
-fn uncounted(ptx: &[u8]) -> Vec<u8> {
+/// Removes call numbers, which NVRTC counts over all threads of the process. Comments lose them, and
+/// prototypes are renumbered within their file.
+fn without_call_numbers(ptx: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(ptx);
     let lines = text.split('\n').map(|line| line.split_once(" // callseq").map_or(line, |(code, _)| code));
     let text = lines.collect::<Vec<_>>().join("\n");
@@ -377,16 +377,16 @@ fn uncounted(ptx: &[u8]) -> Vec<u8> {
     done.into_bytes()
 }
 
-/// The beginning of the names of prototypes.
+/// The prefix of prototypes' names.
 const PROTOTYPE: &str = "prototype_";
 
-/// Returns whether drivers of CUDA 12.0 refuse the image: they know PTX up to 8.0.
+/// Returns whether drivers of CUDA 12.0, which accept PTX up to 8.0, would refuse the image.
 fn is_too_new(ptx: &[u8]) -> bool {
     ptx::version(ptx).is_none_or(|version| version > (8, 0))
 }
 
-/// Returns the files of the folder that an earlier run wrote and that are no longer needed.
-fn strangers(folder: &Path, wanted: &BTreeMap<String, Vec<u8>>) -> Result<Vec<PathBuf>> {
+/// Returns the files that an earlier run wrote into the folder and that are no longer needed.
+fn obsolete_images(folder: &Path, wanted: &BTreeMap<String, Vec<u8>>) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder).map_err(Error::file("read", folder))?;
     let ours = |path: &PathBuf| path.to_string_lossy().ends_with(".ptx");
     let known = |path: &PathBuf| {
@@ -404,9 +404,9 @@ fn normalised(bytes: &[u8]) -> Vec<u8> {
     bytes.iter().enumerate().filter(|&(i, &byte)| byte != b'\r' || !ends(i)).map(|(_, &byte)| byte).collect()
 }
 
-/// Calls a function with the package as the current folder.
+/// Calls a function while the package is the current folder.
 fn inside<T>(package: &Path, work: impl FnOnce() -> T) -> Result<T> {
-    // The process has only one current folder.
+    // The current folder is global to the process.
     static CURRENT: Mutex<()> = Mutex::new(());
     let _guard = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
     let before = env::current_dir().map_err(Error::file("find", "."))?;
@@ -422,9 +422,15 @@ mod tests {
 
     #[test]
     fn calls_are_not_counted() {
-        assert_eq!(uncounted(b"\t{ // callseq 4, 0\n\t} // callseq 4\n// kept\n"), b"\t{\n\t}\n// kept\n");
+        assert_eq!(
+            without_call_numbers(b"\t{ // callseq 4, 0\n\t} // callseq 4\n// kept\n"),
+            b"\t{\n\t}\n// kept\n"
+        );
         let called = b"\tprototype_7 : .callprototype _;\n\tprototype_7;\n\tprototype_9;";
-        assert_eq!(uncounted(called), b"\tprototype_0 : .callprototype _;\n\tprototype_0;\n\tprototype_1;");
+        assert_eq!(
+            without_call_numbers(called),
+            b"\tprototype_0 : .callprototype _;\n\tprototype_0;\n\tprototype_1;"
+        );
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Records the builds of a build script in a file beside the index, so that `cargo kernels prebuild` can repeat them.
+//! Records the builds of a build script in a file next to the index, so that `cargo kernels prebuild` can
+//! repeat them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,16 +13,17 @@ use crate::{Build, Error, Result, files};
 
 /// The name of the file, in the folder of the index.
 const FILE: &str = "builds";
-/// The version of the format. It is raised when the meaning of the file changes.
+/// The version of the format, raised when the file's meaning changes.
 const VERSION: &str = "kernel-registry builds 1";
 
 impl Build {
-    /// Returns the builds of a build script, in their order, from its `OUT_DIR`: sources, architectures and compiler options,
-    /// without environment variables. The list is empty if the build script does not use this crate.
+    /// Returns the builds of a build script, in their order, from its `OUT_DIR`: sources, architectures and
+    /// compiler options, without environment variables. The list is empty if the build script does not use
+    /// this crate.
     ///
     /// # Errors
     ///
-    /// The build script's file cannot be read, or another version of this crate wrote it.
+    /// Fails if the build script's file can't be read, or if another version of this crate wrote it.
     pub fn recorded(out_dir: impl AsRef<Path>) -> Result<Vec<Build>> {
         let path = out_dir.as_ref().join(FOLDER).join(FILE);
         match fs::read_to_string(&path) {
@@ -32,7 +34,7 @@ impl Build {
     }
 }
 
-/// Adds a build to the file of this folder. Each process begins a new file.
+/// Adds a build to this folder's file. Each process starts a new file.
 pub(crate) fn write(folder: &Path, build: &Build) -> Result<()> {
     static WRITTEN: Mutex<BTreeMap<PathBuf, String>> = Mutex::new(BTreeMap::new());
     let mut written = WRITTEN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -150,6 +152,6 @@ mod tests {
         assert_eq!(files, [Path::new("a.cu"), Path::new("b.cu")]);
         fs::write(images.join(FILE), "other").unwrap();
         let said = Build::recorded(folder.path()).unwrap_err().to_string();
-        assert!(said.ends_with("another version of kernel-registry-build: use equal ones"), "{said}");
+        assert!(said.ends_with("another version of kernel-registry-build: use the same version"), "{said}");
     }
 }

@@ -10,9 +10,9 @@ pub struct Report {
     pub folder: PathBuf,
     /// The images, one for each source, in the order of the index.
     pub images: Vec<Image>,
-    /// How many sources were compiled. Other sources have images of an earlier build.
+    /// How many sources were compiled. The others have images of earlier builds.
     pub compiled: usize,
-    /// The lines that cargo was given as warnings.
+    /// The warnings that cargo was given, line by line.
     pub warnings: Vec<String>,
     /// The files and folders that cargo was told to watch.
     pub watched: Vec<PathBuf>,

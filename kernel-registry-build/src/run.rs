@@ -22,28 +22,30 @@ use crate::{Build, Error, Image, Report, Result, files, nvcc, parallel, prebuilt
 struct Notes {
     /// Files and folders to watch.
     watched: BTreeSet<PathBuf>,
-    /// Variables to watch, besides variables that are always watched.
+    /// Variables to watch in addition to the ones that are always watched.
     variables: Vec<&'static str>,
     warnings: Vec<String>,
 }
 
 impl Build {
-    /// Compiles, and tells cargo what to watch. If this fails, ends the build script with the compiler's messages.
+    /// Compiles, and tells cargo what to watch. On failure, ends the build script with the compiler's
+    /// messages.
     pub fn compile(self) {
         let Err(error) = self.try_compile() else { return };
         let text = Printable(&error.to_string()).to_string();
         eprintln!("{text}");
-        // The lines of errors make the build fail. After an exit code other than 0 cargo would also show all that the script
-        // printed.
+        // `cargo::error` lines make the build fail by themselves. An exit code other than 0 would make cargo
+        // also show everything that the script printed.
         let is_told = takes_errors(&self) && say_error(&mut io::stdout().lock(), &text).is_ok();
         std::process::exit(if is_told { 0 } else { 1 });
     }
 
-    /// Compiles and tells cargo what to watch, for build scripts that go on after a failure.
+    /// Compiles and tells cargo what to watch, for build scripts that continue after a failure.
     ///
     /// # Errors
     ///
-    /// See [`Error`](crate::Error): the compiler fails, or a release build has no image for a source.
+    /// Fails if the compiler does, or if a release build has no image for a source: see
+    /// [`Error`](crate::Error).
     pub fn try_compile(&self) -> Result<Report> {
         run(self)
     }
@@ -60,9 +62,10 @@ fn run(build: &Build) -> Result<Report> {
     let built = compile(build, &package, &out.join(FOLDER), &mut notes);
     // Cargo treats a missing file as always changed.
     notes.watched.retain(|path| path.exists());
-    // Cargo is told after a failure, too: if the build script goes on, it has to be run again after a change.
+    // Cargo is told after a failure too: a build script that continues must run again after a change.
     if !build.quiet {
-        say(&mut io::stdout().lock(), &package, &notes).map_err(Error::file("write", "standard output"))?;
+        tell_cargo(&mut io::stdout().lock(), &package, &notes)
+            .map_err(Error::file("write", "standard output"))?;
     }
     let mut report = built?;
     report.warnings = notes.warnings;
@@ -83,7 +86,7 @@ fn compile(build: &Build, package: &Path, folder: &Path, notes: &mut Notes) -> R
     let outcomes = match &chosen {
         Chosen::Compiler(compiler) => {
             notes.watched.extend(compiler.file().map(Path::to_owned));
-            notes.variables.extend(leading_to(compiler, environment));
+            notes.variables.extend(environment_variables_of(compiler, environment));
             let options = &build.options;
             if let Compiler::Nvcc(_) = compiler {
                 nvcc::write_headers(folder)?;
@@ -96,19 +99,20 @@ fn compile(build: &Build, package: &Path, folder: &Path, notes: &mut Notes) -> R
                 .map(|(made, source)| match made {
                     Err(Error::NeedsHeader { header, wheel, .. }) => {
                         let remedy = match wheel {
-                            Some(wheel) => format!("`pip install \"{wheel}\"` brings it"),
+                            Some(wheel) => format!("`pip install \"{wheel}\"` has it"),
                             None => WITHOUT_HEADER.to_owned(),
                         };
                         let reason = format!("it includes `{header}`, which NVRTC does not have ({remedy})");
-                        committed(build, package, folder, source, &reason, notes)
+                        use_committed_image(build, package, folder, source, &reason, notes)
                     }
                     made => made,
                 })
                 .collect()
         }
-        Chosen::Prebuilt(reason) => {
-            sources.iter().map(|source| committed(build, package, folder, source, reason, notes)).collect()
-        }
+        Chosen::Prebuilt(reason) => sources
+            .iter()
+            .map(|source| use_committed_image(build, package, folder, source, reason, notes))
+            .collect(),
         Chosen::Nothing(reason) => sources.iter().map(|_| Ok(SourceImage::none(reason.clone()))).collect(),
     };
     let outcomes = collect_images(outcomes)?;
@@ -119,9 +123,9 @@ fn compile(build: &Build, package: &Path, folder: &Path, notes: &mut Notes) -> R
         .filter(|image| image.file.is_none())
         .map(|image| (image.source.clone(), image.origin.clone()))
         .collect();
-    // `KERNEL_REGISTRY_COMPILER=none` means no images, without a warning.
+    // `KERNEL_REGISTRY_COMPILER=none` asks for no images, so that's no reason to warn.
     if !without.is_empty() && !matches!(chosen, Chosen::Nothing(_)) {
-        // If one of these variables changes, a compiler may be found.
+        // A change of these variables may lead to a compiler.
         notes.variables.extend(LEADING);
         let has_nvrtc = matches!(chosen, Chosen::Compiler(_));
         if environment.is_release() {
@@ -139,13 +143,14 @@ fn compile(build: &Build, package: &Path, folder: &Path, notes: &mut Notes) -> R
             origin,
             signatures,
         });
-    announce(folder, build)?;
+    update_marker(folder, build)?;
     index::write(folder, entries)?;
     Ok(report)
 }
 
-/// Writes the file that says that cargo gets the variable without which the index counts as stale, or removes it.
-fn announce(folder: &Path, build: &Build) -> Result<()> {
+/// Creates or removes the marker that cargo was given [`VARIABLE`]; without the variable, the index counts as
+/// stale.
+fn update_marker(folder: &Path, build: &Build) -> Result<()> {
     let path = folder.join(ANNOUNCED);
     if !build.quiet {
         return files::replace(&path, b"");
@@ -156,18 +161,22 @@ fn announce(folder: &Path, build: &Build) -> Result<()> {
     }
 }
 
-/// Returns the variables of the Python environment that contains the compiler: another environment may have another compiler.
-fn leading_to(compiler: &Compiler, environment: &Environment) -> impl Iterator<Item = &'static str> {
+/// Returns the variables of the Python environment that contains the compiler, because another environment
+/// may have another compiler.
+fn environment_variables_of(
+    compiler: &Compiler,
+    environment: &Environment,
+) -> impl Iterator<Item = &'static str> {
     let file = compiler.file().map(Path::to_owned);
-    // The compiler's path has no links.
+    // The compiler's path is resolved too.
     let root = |name: &&str| environment.path(name).and_then(|root| fs::canonicalize(root).ok());
     PYTHON.iter().copied().filter(move |name| {
         root(name).is_some_and(|root| file.as_ref().is_some_and(|file| file.starts_with(root)))
     })
 }
 
-/// Uses the committed image of a source that cannot be compiled on this machine.
-fn committed(
+/// Uses the committed image of a source that can't be compiled on this machine.
+fn use_committed_image(
     build: &Build,
     package: &Path,
     folder: &Path,
@@ -212,8 +221,8 @@ fn report(folder: &Path, sources: Vec<Source>, outcomes: Vec<SourceImage>, notes
     report
 }
 
-/// Returns whether cargo runs this process and accepts lines of errors. Cargo refuses such lines for a package with a Rust version
-/// older than 1.84.
+/// Returns whether cargo runs this process and accepts `cargo::error` lines. It rejects them for a package
+/// whose Rust version is older than 1.84.
 fn takes_errors(build: &Build) -> bool {
     let rust = build.environment.get("CARGO_PKG_RUST_VERSION").unwrap_or_default();
     let rust = rust.to_string_lossy();
@@ -229,8 +238,8 @@ fn say_error(cargo: &mut impl Write, text: &str) -> io::Result<()> {
     cargo.flush()
 }
 
-/// Tells cargo what to watch, and the warnings.
-fn say(cargo: &mut impl Write, package: &Path, notes: &Notes) -> io::Result<()> {
+/// Tells cargo what to watch, and prints the warnings.
+fn tell_cargo(cargo: &mut impl Write, package: &Path, notes: &Notes) -> io::Result<()> {
     writeln!(cargo, "cargo:rustc-env={VARIABLE}=1")?;
     for name in WATCHED.iter().chain(&notes.variables) {
         writeln!(cargo, "cargo:rerun-if-env-changed={name}")?;

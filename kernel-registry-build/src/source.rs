@@ -1,4 +1,4 @@
-//! Finds the sources of a build, and the architectures that each is compiled for.
+//! Finds the sources of a build and their architectures.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -6,10 +6,10 @@ use std::path::{Component, Path, PathBuf};
 use crate::arch::Targets;
 use crate::{Build, Error, Result};
 
-/// The folder of a package that is searched for sources.
+/// The folder that is searched for a package's sources.
 pub(crate) const SOURCES: &str = "cuda";
 
-/// The number of first lines in which a source can name its architectures.
+/// A source can name its architectures in this many lines at its start.
 const DIRECTIVE_LINES: usize = 20;
 
 /// One `.cu` file.
@@ -28,13 +28,13 @@ pub(crate) fn package(build: &Build) -> Result<PathBuf> {
     }
 }
 
-/// Returns the sources of a build, with the folders to watch for new sources.
+/// Returns the sources of a build, and the folders to watch for new ones.
 pub(crate) fn find_sources(build: &Build, package: &Path) -> Result<(Vec<Source>, Vec<PathBuf>)> {
     let folder = package.join(SOURCES);
     let (files, folders) = if !build.files.is_empty() {
         (build.files.clone(), Vec::new())
     } else if folder.is_dir() {
-        below(&folder)?
+        cuda_files_in(&folder)?
     } else {
         (Vec::new(), Vec::new())
     };
@@ -72,8 +72,8 @@ pub(crate) fn find_sources(build: &Build, package: &Path) -> Result<(Vec<Source>
     Error::several(errors).map_or(Ok((found, folders)), Err)
 }
 
-/// Returns every `.cu` file in a folder and its subfolders, sorted, and these folders.
-pub(crate) fn below(folder: &Path) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
+/// Returns every `.cu` file in a folder and its subfolders, sorted, and all these folders.
+pub(crate) fn cuda_files_in(folder: &Path) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
     let mut files = Vec::new();
     let mut folders = vec![folder.to_owned()];
     let mut next = 0;
@@ -82,7 +82,7 @@ pub(crate) fn below(folder: &Path) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
         for entry in fs::read_dir(&folder).map_err(Error::file("read", &folder))? {
             let entry = entry.map_err(Error::file("read", &folder))?;
             let path = entry.path();
-            // Links are not followed: a link could lead to a folder that contains the link.
+            // Links aren't followed, because a link could lead back up.
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 folders.push(path);
             } else if path.extension().is_some_and(|extension| extension == "cu") {
@@ -94,7 +94,7 @@ pub(crate) fn below(folder: &Path) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
     Ok((files, folders))
 }
 
-/// Returns the path of a source as the index has it. Fails if the package has no such file.
+/// Returns the path of a source in the form of the index. Fails if the package has no such file.
 pub(crate) fn relative(package: &Path, given: &Path) -> Result<String> {
     let absolute = tidy(&package.join(given));
     let Ok(inside) = absolute.strip_prefix(tidy(package)) else {
@@ -108,13 +108,13 @@ pub(crate) fn relative(package: &Path, given: &Path) -> Result<String> {
         .ok_or_else(|| Error::Name { source: given.to_owned() })
 }
 
-/// Returns a relative path with slashes, if it is UTF-8.
+/// Returns a relative path with slashes. `None` if it isn't UTF-8.
 pub(crate) fn slashes(path: &Path) -> Option<String> {
     let parts: Option<Vec<&str>> = path.components().map(|part| part.as_os_str().to_str()).collect();
     parts.map(|parts| parts.join("/"))
 }
 
-/// Removes `.` and `..` from a path, by the names alone.
+/// Resolves `.` and `..` in a path by name, without looking at the file system.
 pub(crate) fn tidy(path: &Path) -> PathBuf {
     let mut tidy = PathBuf::new();
     for part in path.components() {
@@ -129,7 +129,8 @@ pub(crate) fn tidy(path: &Path) -> PathBuf {
     tidy
 }
 
-/// Reads the architectures that a source names for itself: `// kernel-registry: arch=sm_90 ptx=compute_90`.
+/// Parses the architectures that a source chooses for itself:
+/// `// kernel-registry: arch=sm_90 ptx=compute_90`.
 pub(crate) fn directive(source: &str, text: &str) -> Result<Option<(Vec<String>, Vec<String>)>> {
     let line = text.lines().take(DIRECTIVE_LINES).enumerate().find_map(|(number, line)| {
         let words = line.trim().strip_prefix("//")?.trim_start().strip_prefix("kernel-registry:")?;

@@ -1,7 +1,9 @@
-//! Parses CUDA sources for what symbols don't encode: the types of `extern "C"` kernels, the fields of structs, and the names of parameters.
+//! Parses CUDA sources for what symbols don't encode: the types of `extern "C"` kernels, the fields of
+//! structs, and the names of parameters.
 //!
-//! Macros of headers and options can change the meaning of the text; the build script knows these macros. A preprocessor would tell
-//! more, but would have to run for every source, and machines with prebuilt images may have none.
+//! Macros can change the meaning of the text, and the build script knows those of headers and options. A
+//! preprocessor would be exact, but would have to run for every source, and machines with prebuilt images may
+//! have none.
 
 use std::fs;
 use std::path::Path;
@@ -13,11 +15,11 @@ use crate::Image;
 use crate::includes::Includes;
 use crate::options::Options;
 
-/// Returns a source's structs, the names of its kernels' parameters, and the signatures of its `extern "C"` kernels, in the form of the index. Returns an empty text if
-/// the source is not UTF-8.
+/// Returns a source's structs, its kernels' parameter names, and the signatures of its `extern "C"` kernels,
+/// in the form of the index. Empty if the source isn't UTF-8.
 pub(crate) fn read(package: &Path, image: &Image, options: &Options) -> String {
     let text = fs::read_to_string(package.join(&image.source)).unwrap_or_default();
-    let told = |is_macro: &dyn Fn(&str) -> bool| {
+    let declarations = |is_macro: &dyn Fn(&str) -> bool| {
         let signatures = source::c_signatures(&text, is_macro);
         let structs = Some(source::certain_structs(&text, is_macro)).filter(|structs| !structs.is_empty());
         structs.into_iter().chain(signatures.iter().map(ToString::to_string)).collect::<Vec<_>>()
@@ -27,10 +29,10 @@ pub(crate) fn read(package: &Path, image: &Image, options: &Options) -> String {
     }
     let names = Some(source::param_names(&text)).filter(|names| !names.is_empty());
     let mut fields: Vec<_> = names.into_iter().map(|names| index::NAMES.to_owned() + &names).collect();
-    // Most sources have neither structs nor `extern "C"` kernels, and their headers need not be read.
-    if !told(&|_| false).is_empty() {
+    // Most sources have neither structs nor `extern "C"` kernels, so their headers don't have to be read.
+    if !declarations(&|_| false).is_empty() {
         let macros = Includes::follow(package, &image.source, options).macros;
-        fields.extend(told(&|name| macros.contains(name)));
+        fields.extend(declarations(&|name| macros.contains(name)));
     }
     fields.join("\t")
 }

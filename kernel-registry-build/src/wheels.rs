@@ -1,10 +1,11 @@
-//! Finds the Python wheel that has a header of the toolkit which NVRTC's own wheel lacks.
+//! Finds the Python wheel with a toolkit header that NVRTC's own wheel lacks.
 
-/// Returns the wheel with this header for this version of CUDA, as `pip install` takes it. Returns `None` if no known wheel has the
-/// header.
+/// Returns the wheel with this header for a version of CUDA, as an argument of `pip install`. `None` if no
+/// known wheel has it.
 pub(crate) fn wheel_of(header: &str, (major, minor): (i32, i32)) -> Option<String> {
     let begins = |starts: &[&str]| starts.iter().any(|start| header.starts_with(start));
-    // The name of the wheel up to CUDA 12, and the name since CUDA 13, as found in the wheels of 12.0, 12.9 and 13.0.
+    // A wheel's name up to CUDA 12, and its name since CUDA 13, as found in the wheels of 12.0, 12.9 and
+    // 13.0.
     let (old, new) = if begins(&["crt/"]) {
         ("nvidia-cuda-nvcc", "nvidia-cuda-crt")
     } else if begins(&["cuda/", "cub/", "nv/", "thrust/"]) {

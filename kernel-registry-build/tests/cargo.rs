@@ -21,7 +21,7 @@ edition = "2024"
 kernel-registry-build = { path = "THIS" }
 "#;
 
-/// Makes a package with a build script. Each package needs a name of its own, because all share a target folder.
+/// Makes a package with a build script. All packages share a target folder, so their names must differ.
 fn package(name: &str, sources: &[(&str, &str)]) -> Package {
     let package = Package::new(sources);
     package.write("Cargo.toml", &MANIFEST.replace("NAME", name).replace("THIS", env!("CARGO_MANIFEST_DIR")));
@@ -30,7 +30,7 @@ fn package(name: &str, sources: &[(&str, &str)]) -> Package {
         "src/lib.rs",
         "pub const INDEX: &str = concat!(env!(\"OUT_DIR\"), \"/kernel-registry/index\");\n",
     );
-    // The versions of this workspace's lock file, which are on this machine.
+    // These are the versions in this workspace's lock file, which have been downloaded.
     let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.lock");
     fs::copy(lock, package.folder().join("Cargo.lock")).unwrap();
     package
@@ -41,7 +41,7 @@ fn cargo(package: &Package, words: &[&str], choice: &str) -> (bool, String) {
     cargo_with(package, words, choice, &[])
 }
 
-/// Runs cargo with that target folder, and with these variables.
+/// Runs cargo with the shared target folder and these variables.
 fn cargo_with(package: &Package, words: &[&str], choice: &str, variables: &[(&str, &str)]) -> (bool, String) {
     let mut command = Command::new(env!("CARGO"));
     for name in
@@ -100,7 +100,7 @@ fn other_search_paths_rebuild_nothing_while_all_images_are_there() {
     assert!(!is_fresh("nvcc", "", &format!("{toolkit}/bin:{old_path}"), ""));
     assert!(is_fresh("nvcc", "", &format!("/nowhere:{toolkit}/bin:{old_path}"), "/nowhere"));
     assert_eq!(package.log().len(), 1);
-    // Without an image, a change of these variables may lead to a compiler.
+    // Without an image, changed variables may lead to a compiler.
     assert!(!is_fresh("prebuilt", "", &old_path, ""));
     assert!(is_fresh("prebuilt", "", &old_path, ""));
     assert!(!is_fresh("prebuilt", "", &new_path, ""));
@@ -119,7 +119,7 @@ fn the_user_sees_warnings_and_errors() {
     let lines = ["cuda/a.cu(3): error: bad", "    x", "    ^", "nvcc 13.0.88 found errors in cuda/a.cu"];
     let said: String = lines.iter().map(|line| format!("error: says@0.0.0: {line}\n")).collect();
     assert!(!success && text.contains(&said) && !text.contains("rerun-if"), "{text}");
-    // For a package with an old Rust version, cargo accepts no lines of errors.
+    // Cargo rejects `cargo::error` lines for a package with an old Rust version.
     let manifest = fs::read_to_string(package.folder().join("Cargo.toml")).unwrap();
     let old = manifest.replace("[package]", "[package]\nrust-version = \"1.76\"").replace("2024", "2021");
     package.write("Cargo.toml", &old);
@@ -140,7 +140,7 @@ fn no_more_compilers_run_than_cargo_has_jobs() {
     let sources: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "")).collect();
     for jobs in [1, 3] {
         let package = package(&format!("jobs-{jobs}"), &sources);
-        // Each compiler that runs has a file in `running`, and writes the number of these files to a file of its own.
+        // Each running compiler has a file in `running`. It writes the number of these files to another file.
         package.behaves(
             "mkdir -p \"$here/running\"; : > \"$here/running/$$\"; ls \"$here/running\" | wc -l > \"$here/count.$$\"\n\
              sleep 0.2; rm \"$here/running/$$\"",

@@ -25,15 +25,15 @@ fn every_source_has_an_image_and_a_line_in_the_index() {
     assert_eq!(report.images[0].file, Some(package.made("cuda__a.cu.fatbin")));
     let watched = |path: &str| report.watched.contains(&package.folder().join(path));
     assert!(["cuda", "cuda/deep", "cuda/a.cu", "cuda/deep/b.cu", "cuda/h.cuh"].into_iter().all(watched));
-    // Headers of the toolkit are not watched, nor files that do not exist.
+    // Neither headers of the toolkit are watched, nor missing files.
     assert!(
         !report.watched.iter().any(|path| path.ends_with("cuda_runtime.h") || path.ends_with("build.rs"))
     );
     let mut left: Vec<_> =
         fs::read_dir(package.made("")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     left.sort();
-    // The entries are an image and its fingerprint for each source, the index, the recorded builds, and the folder of the
-    // device header.
+    // The folder has an image and a fingerprint for each source, the index, the recorded builds, and the
+    // device header's folder.
     assert_eq!(left.len(), 7, "{left:?}");
 }
 
@@ -87,10 +87,10 @@ fn the_device_header_is_found_where_it_is_included() {
         line.contains(&format!(" -I{} -o ", folder.display()))
     };
     assert!(is_told("cuda/stays.cu") && !is_told("cuda/other.cu") && !is_told("cuda/own/a.cu"), "{log:?}");
-    // Cargo would run the build script again for a file that it wrote.
+    // Watching a file that the build writes would make cargo run the build script again.
     assert!(!report.watched.iter().any(|path| path.starts_with(&folder)), "{:?}", report.watched);
 
-    // Now the fingerprint says that the image was made with the header of another version.
+    // The fingerprint claims that the image was made with another version's header.
     let fingerprint = package.made("cuda__stays.cu.fatbin.fingerprint");
     let text = fs::read_to_string(&fingerprint).unwrap();
     let (before, rest) = text.split_once("\nheader ").unwrap();
@@ -119,7 +119,7 @@ fn a_source_names_its_own_architectures() {
     );
 }
 
-/// Runs a build, and returns how many sources it compiled. The build's report and the log of nvcc have to agree.
+/// Runs a build, checks its report against nvcc's log, and returns how many sources were compiled.
 fn compiled(package: &Package, build: &kernel_registry_build::Build) -> usize {
     let report = build.try_compile().unwrap();
     assert_eq!(package.log().len(), report.compiled);
@@ -131,7 +131,7 @@ fn nothing_is_compiled_twice() {
     let package = Package::new(SOURCES);
     assert_eq!(compiled(&package, &package.build()), 2);
     assert_eq!(compiled(&package, &package.build()), 0);
-    // A new time without new content, as after a checkout.
+    // A new time with the same content, as after a checkout.
     package.write("cuda/a.cu", SOURCES[0].1);
     assert_eq!(compiled(&package, &package.build()), 0);
     package.write("cuda/a.cu", "#include \"h.cuh\"\n// changed\n");
@@ -170,7 +170,7 @@ fn other_options_variables_and_compilers_compile_anew() {
 #[test]
 fn a_header_that_changes_meanwhile_is_not_trusted() {
     let package = Package::new(SOURCES);
-    package.behaves("sleep 0.05; echo '// meanwhile' >> cuda/h.cuh");
+    package.behaves("sleep 0.05; echo '// changed' >> cuda/h.cuh");
     package.build().file("cuda/a.cu").try_compile().unwrap();
     package.log();
     package.behaves("");
@@ -224,7 +224,7 @@ fn all_errors_come_with_line_and_caret() {
     assert!(!package.made("index").exists());
     let said = refusal(&package.build().file("cuda/a.cu"));
     assert!(said.ends_with("^\n\nnvcc 13.0.88 found errors in cuda/a.cu"), "{said}");
-    // After an error of the last stage, the good image of an earlier build is not used.
+    // An error in the last stage must not leave an earlier build's image in use.
     package.behaves("");
     package.build().try_compile().unwrap();
     package.behaves("echo \"ptxas fatal   : Unresolved extern function '_Z9elsewheref'\" >&2; exit 255");
@@ -264,7 +264,7 @@ fn an_unknown_architecture_is_said_once() {
         said.starts_with(
             "nvcc 13.0.88 does not know an architecture that was asked for \
              (nvcc fatal : Unsupported gpu architecture 'sm_42'): `"
-        ) && said.ends_with("/bin/nvcc --list-gpu-code` names those that it knows"),
+        ) && said.ends_with("/bin/nvcc --list-gpu-code` lists the ones it knows"),
         "{said}"
     );
     let said = refusal(&package.build().arch("90"));
@@ -299,7 +299,9 @@ fn all_invalid_sources_are_refused_at_once() {
         )
     );
     let empty = Package::new(&[]);
-    assert!(refusal(&empty.build()).contains("/cuda`: put `.cu` files there, or name them by `Build::file`"));
+    assert!(
+        refusal(&empty.build()).contains("/cuda`: put `.cu` files there, or name them with `Build::file`")
+    );
     let tab = Package::new(&[("cuda/a\tb.cu", "")]);
     assert!(refusal(&tab.build()).ends_with("has a line break or tab in it: rename it"));
 }

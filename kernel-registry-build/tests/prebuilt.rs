@@ -9,10 +9,11 @@ use std::path::PathBuf;
 
 use common::{Package, refusal};
 use kernel_registry_build::{Build, Error};
+use sha2::{Digest, Sha256};
 
 const SOURCE: &str = "#include \"h.cuh\"\n#include <cassert>\n__global__ void k() {}\n";
 
-/// Returns a package with a prebuilt image that is stale: the index has another hash of the source.
+/// Returns a package with a stale prebuilt image: the index has another hash of the source.
 fn package() -> Package {
     let package = Package::new(&[("cuda/a.cu", SOURCE), ("cuda/h.cuh", "// h\n")]);
     package.write("prebuilt/cuda__a.cu.ptx", ".version 8.0\n");
@@ -87,14 +88,14 @@ fn no_options() -> String {
     hash_all(["compute_75", "", "0", "0"])
 }
 
-/// Writes the index as `write_prebuilt` does, so that the image of `cuda/a.cu` matches these files. A name is relative to the
-/// package, or is `<x.h>` for a file in the folder `elsewhere` beside the package.
+/// Writes the index as `write_prebuilt` does, so that the image of `cuda/a.cu` matches these files. A name is
+/// relative to the package, or is `<x.h>` for a file in `elsewhere`, next to the package.
 fn record(package: &Package, names: &[&str]) {
     let pairs: Vec<(&str, PathBuf)> = names.iter().map(|name| (*name, file(package, name))).collect();
     record_as(package, &pairs, &no_options());
 }
 
-/// Writes the index for an image of `cuda/a.cu` that was made of these files, each under a name, and with these options.
+/// Writes the index for an image of `cuda/a.cu` with these inputs: files with their names, and options.
 fn record_as(package: &Package, files: &[(&str, PathBuf)], options: &str) {
     let of = |(name, path): &(&str, PathBuf)| (name.to_string(), sha256(fs::read(path).unwrap()));
     let mut hashes: BTreeMap<String, String> = files.iter().map(of).collect();
@@ -156,7 +157,7 @@ fn an_image_of_another_device_header_is_stale() {
     assert!(said.contains("stale: `kernel_registry.cuh` changed since it was made"), "{said}");
 }
 
-/// Returns a package with these files, the first of which is the source. Its image matches all of them.
+/// Returns a package with these files, whose image matches all of them. The first file is the source.
 fn recorded(files: &[(&str, &str)]) -> Package {
     let package = Package::new(&[("prebuilt/cuda__a.cu.ptx", ".version 8.0\n")]);
     for (name, text) in files {
@@ -168,7 +169,7 @@ fn recorded(files: &[(&str, &str)]) -> Package {
     package
 }
 
-/// Checks that the image is used without a warning, and that after `change` the build refuses it for this reason.
+/// Checks that the image is used without a warning, and refused for this reason after `change`.
 fn is_stale_after(build: &Build, change: impl FnOnce(), why: &str) {
     let release = build.clone().env("PROFILE", "release");
     assert_eq!(release.try_compile().unwrap().warnings, [""; 0]);
@@ -177,7 +178,7 @@ fn is_stale_after(build: &Build, change: impl FnOnce(), why: &str) {
     assert!(said.contains(&format!("its prebuilt image is stale: {why}")), "{said}");
 }
 
-/// Runs a build that uses the image with a warning, and returns why the image may be stale.
+/// Runs a build that uses the image with a warning, and returns the warning's reason.
 fn doubt(build: &Build) -> String {
     let report = build.clone().env("PROFILE", "release").try_compile().unwrap();
     assert_eq!(report.images[0].origin, "prebuilt");
@@ -200,7 +201,7 @@ fn a_header_beside_the_package_is_compared_where_it_is() {
         || package.write("../shared/s.cuh", "#include \"../package/own.h\"\nint x;\n"),
         "`../shared/s.cuh` changed",
     );
-    // A package from a registry has no folder beside it.
+    // A package from a registry is unpacked without the folder next to it.
     fs::remove_dir_all(package.folder().join("../shared")).unwrap();
     assert_eq!(doubt(&package.bare()), "it was made with `../shared/s.cuh`, which is not found here");
     package.write("own.h", "// other");
@@ -283,13 +284,13 @@ fn an_image_and_an_index_of_different_states_are_not_used() {
     let package = current_package();
     let index = fs::read_to_string(package.folder().join("prebuilt/index")).unwrap();
     let release = package.bare().env("PROFILE", "release");
-    // The sources and the index were committed, and the image was not.
+    // The sources and the index were committed, but not the image.
     package.write("prebuilt/cuda__a.cu.ptx", ".version 8.0\n// of the sources as they were\n");
     let said = refusal(&release);
     assert!(said.contains("`prebuilt/cuda__a.cu.ptx` is not the image of `prebuilt/index`"), "{said}");
     package.write("prebuilt/cuda__a.cu.ptx", ".version 8.0\r\n");
     release.try_compile().unwrap();
-    // After a merge, the index has the header's line of one branch and the image's line of the other.
+    // After a merge, the index has one branch's line for the header and the other's for the image.
     package.write("cuda/h.cuh", "// theirs\n");
     let merged = index.replace(&sha256("// h\n"), &sha256("// theirs\n"));
     package.write("prebuilt/index", &merged);
@@ -319,11 +320,11 @@ fn another_header_of_the_same_name_is_another_header() {
 }
 
 fn sha256(text: impl AsRef<[u8]>) -> String {
-    hmac_sha256::Hash::hash(text.as_ref()).iter().map(|byte| format!("{byte:02x}")).collect()
+    Sha256::digest(text.as_ref()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Returns the hash of texts, each after its length. The hash of options covers target, standard, and the lists of definitions and
-/// flags.
+/// Returns the hash of texts, each after its length. The hash of options covers target, standard, and the
+/// lists of definitions and flags.
 fn hash_all<T: AsRef<[u8]>>(texts: impl IntoIterator<Item = T>) -> String {
     let part = |text: T| [&(text.as_ref().len() as u64).to_le_bytes()[..], text.as_ref()].concat();
     sha256(texts.into_iter().map(part).collect::<Vec<_>>().concat())

@@ -11,9 +11,8 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 use kernel_registry_cuda::Target;
-use kernel_registry_files::Untrusted;
+use kernel_registry_files::{Untrusted, sha256};
 use kernel_registry_format::baked::{self, Code};
-use sha2::{Digest, Sha256};
 
 use crate::compiler::{Compiler, NotCompiled, Options};
 use crate::failure::{Failure, with_causes};
@@ -23,17 +22,104 @@ use crate::terminal;
 /// What is to be compiled.
 #[derive(Clone, Copy, Debug)]
 pub struct Job<'a> {
+    /// The image's name in messages.
+    pub name: &'a str,
+    /// The key of the entry.
+    pub key: [u8; 32],
     /// PTX.
     pub text: &'a [u8],
-    /// For what.
+    /// The architecture to compile for.
     pub arch: Target,
+    /// Whether a failure is only a warning.
+    pub may_fail: bool,
 }
 
-/// The result of a job, and how long it took.
-pub type Made = (Result<Vec<u8>, NotCompiled>, Duration);
+/// The length of a job's code, or `None` if it was not compiled, and how long that took.
+pub type Made = (Option<usize>, Duration);
+
+/// The entries of a file of baked code, as a command brings them up to date.
+#[derive(Debug)]
+pub struct Update<'p> {
+    path: &'p Path,
+    entries: Vec<Entry>,
+    /// How many jobs have failed that may not fail.
+    failed: usize,
+}
+
+impl<'p> Update<'p> {
+    /// Reads the file. Drops the entries of images that are gone.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, or others could exchange a new one: compiling can take minutes, so this is checked before.
+    pub fn begin(path: &'p Path, is_wanted: impl Fn(&[u8; 32]) -> bool) -> Result<Self, Failure> {
+        kernel_registry_files::check(path).map_err(Failure::not_written(path))?;
+        let mut entries = read_earlier(path)?;
+        entries.retain(|entry| is_wanted(&entry.key));
+        Ok(Update { path, entries, failed: 0 })
+    }
+
+    /// Returns the entries.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// Returns the code that this compiler has made of an image.
+    pub fn find(&self, key: &[u8; 32], arch: Target, compiler: &str) -> Option<&Entry> {
+        let is_same =
+            |entry: &&Entry| entry.key == *key && entry.target() == Some(arch) && entry.compiler == compiler;
+        self.entries.iter().find(is_same)
+    }
+
+    /// Compiles on all cores, adds the code, and says what failed. The results are in the order of the jobs.
+    pub fn compile(&mut self, compiler: &Compiler, options: Options, jobs: &[Job<'_>]) -> Vec<Made> {
+        let add = |(job, (result, took)): (&Job<'_>, _)| match result {
+            Ok(code) => (Some(self.add(job.key, job.arch, compiler.name(), code)), took),
+            Err(error) => {
+                let word = if job.may_fail { "warning" } else { "error" };
+                terminal::say(format_args!("{word}: {}: {error}", job.name));
+                self.failed += usize::from(!job.may_fail);
+                (None, took)
+            }
+        };
+        jobs.iter().zip(compile(compiler, options, jobs)).map(add).collect()
+    }
+
+    /// Adds code in place of that with the same key and architecture. Returns its length.
+    pub fn add(&mut self, key: [u8; 32], arch: Target, compiler: &str, code: Vec<u8>) -> usize {
+        let entry = Entry { key, arch: arch.to_string(), compiler: compiler.to_owned(), code };
+        let len = entry.code.len();
+        self.entries.retain(|other| (other.key, &other.arch) != (entry.key, &entry.arch));
+        self.entries.push(entry);
+        len
+    }
+
+    /// Replaces the file as a whole.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written, or others could exchange it.
+    pub fn write(&mut self) -> Result<(), Failure> {
+        self.entries.sort_by(|a, b| (a.key, &a.arch).cmp(&(b.key, &b.arch)));
+        write(self.path, &self.entries)
+    }
+
+    /// Fails if a job has failed that may not fail.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::NotBaked`].
+    pub fn end(self) -> Result<(), Failure> {
+        if self.failed > 0 { Err(Failure::NotBaked { count: self.failed }) } else { Ok(()) }
+    }
+}
 
 /// Compiles on all cores. The results are in the order of the jobs. On a terminal a bar shows the progress.
-pub fn compile(compiler: &Compiler, options: Options, jobs: &[Job<'_>]) -> Vec<Made> {
+fn compile(
+    compiler: &Compiler,
+    options: Options,
+    jobs: &[Job<'_>],
+) -> Vec<(Result<Vec<u8>, NotCompiled>, Duration)> {
     // The longest first, so that none is left when the others are done.
     let mut order: Vec<_> = (0..jobs.len()).collect();
     order.sort_by_key(|number| Reverse(jobs[*number].text.len()));
@@ -43,7 +129,7 @@ pub fn compile(compiler: &Compiler, options: Options, jobs: &[Job<'_>]) -> Vec<M
     let (next, made) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let work = || {
         while let Some(number) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let (Job { text, arch }, begun) = (jobs[*number], Instant::now());
+            let (Job { text, arch, .. }, begun) = (jobs[*number], Instant::now());
             let result = compiler.compile(text, arch, options);
             bar.inc(1);
             made.lock().expect("no thread panics").push((*number, (result, begun.elapsed())));
@@ -100,17 +186,13 @@ pub fn read(path: &Path) -> Result<Vec<Entry>, Failure> {
     };
     index
         .entries()
-        .map(|found| entry(found).ok_or(baked::Damage::Hash))
+        .map(|found| entry(found).ok_or(baked::Damage::Code))
         .collect::<Result<_, _>>()
         .map_err(damaged)
 }
 
 /// Reads a file that is about to be replaced: no entries if it is missing, or, with a warning, if it is damaged or others may have written it.
-///
-/// # Errors
-///
-/// The file cannot be read.
-pub fn read_earlier(path: &Path) -> Result<Vec<Entry>, Failure> {
+fn read_earlier(path: &Path) -> Result<Vec<Entry>, Failure> {
     if let Err(error) = kernel_registry_files::open(path)
         && let Some(why) = Untrusted::in_error(&error)
     {
@@ -125,21 +207,6 @@ pub fn read_earlier(path: &Path) -> Result<Vec<Entry>, Failure> {
         }
         read => read,
     }
-}
-
-/// Adds an entry, in place of one with the same key and architecture.
-pub fn put(entries: &mut Vec<Entry>, entry: Entry) {
-    entries.retain(|other| (other.key, &other.arch) != (entry.key, &entry.arch));
-    entries.push(entry);
-}
-
-/// Fails if a program wouldn't trust a file of this path. The check comes before something is compiled, which can take minutes.
-///
-/// # Errors
-///
-/// Others could exchange the file.
-pub fn can_be_written(path: &Path) -> Result<(), Failure> {
-    kernel_registry_files::check(path).map_err(Failure::not_written(path))
 }
 
 /// Writes a file, and replaces the one that is there as a whole.
@@ -157,10 +224,4 @@ pub fn write(path: &Path, entries: &[Entry]) -> Result<(), Failure> {
 /// The key of PTX, or of a fatbin, compiled with these options. Of PTX, `image` has only the bytes that [count](baked::text).
 pub fn key(image: &[u8], options: Options) -> [u8; 32] {
     sha256(&baked::key_parts(image, &options.lines()))
-}
-
-fn sha256(parts: &[&[u8]]) -> [u8; 32] {
-    let mut hash = Sha256::new();
-    parts.iter().for_each(|part| hash.update(part));
-    hash.finalize().into()
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::mpsc::{self, Sender};
 
-use kernel_registry_cuda::CudaVersion;
+use kernel_registry_cuda::{CudaVersion, Portability, Target};
 
 /// A driver call that returned an error.
 #[derive(Clone, Debug)]
@@ -273,6 +273,12 @@ impl Device<'_> {
         let mut bytes = 0_usize;
         call!(library, cuDeviceTotalMem_v2(*mut usize = &mut bytes, c_int = handle))?;
         Ok(bytes as u64)
+    }
+
+    /// Returns the architecture, such as `sm_90`.
+    pub fn arch(&self) -> Answer<Target> {
+        let sm = 10 * self.attribute(Attribute::Major)? + self.attribute(Attribute::Minor)?;
+        Ok(Target { sm, portability: Portability::Forward })
     }
 
     /// Returns an attribute of the GPU.

@@ -9,6 +9,9 @@ use std::path::{Path, PathBuf};
 
 use kernel_registry_format::baked::Damage;
 
+use crate::compiler::NoCompiler;
+use crate::plural::many;
+
 /// Why a function that the commands share failed.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the text of each says what its fields are")]
@@ -50,6 +53,10 @@ pub enum Failure {
     NoOption { option: OsString },
     #[error("`{path}` is not used, and has to be baked again")]
     Baked { path: PathBuf, source: Damage },
+    #[error("nothing can be compiled")]
+    NoCompiler { source: NoCompiler },
+    #[error("{} could not be compiled (see above)", many(*.count, "image"))]
+    NotBaked { count: usize },
     #[error("the output could not be written")]
     Output { source: io::Error },
 }
@@ -63,7 +70,7 @@ impl Failure {
             Failure::Denied { .. } => 4,
             Failure::NotABinary { .. } => 5,
             Failure::Truncated { .. } | Failure::Baked { .. } => 6,
-            Failure::NotBuilt { .. } => 9,
+            Failure::NotBuilt { .. } | Failure::NoCompiler { .. } | Failure::NotBaked { .. } => 9,
             // Shells and `env` use these two codes, so they can be told from the program's own codes.
             Failure::NotRun { source, .. } if source.kind() == io::ErrorKind::NotFound => 127,
             Failure::NotRun { .. } => 126,

@@ -1,4 +1,4 @@
-//! The CUDA C++ header `kernel_registry.cuh`, which the sources of resident kernels include.
+//! The CUDA C++ header `kernel_registry.cuh`, for the sources of resident kernels.
 
 /// The file name in `#include` directives.
 pub const NAME: &str = "kernel_registry.cuh";
@@ -6,7 +6,8 @@ pub const NAME: &str = "kernel_registry.cuh";
 /// The text of the header.
 pub const TEXT: &str = include_str!("../include/kernel_registry.cuh");
 
-/// The layout version of the structures that the header shares with the host. Both sides compare their versions.
+/// The layout version of the structures that the header shares with the host. Both sides compare their
+/// versions.
 pub const LAYOUT: u32 = 2;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Reads the headers of fatbins, the containers of PTX and cubins, and writes whole fatbins.
 //!
-//! A file is a sequence of containers, with zeros between them. A container has a header of 16 bytes, followed by
-//! entries. The header of an entry gives the entry's kind, architecture and compression.
+//! A file is a sequence of containers, with zeros between them. A container has a header of 16 bytes,
+//! followed by entries. The header of an entry gives the entry's kind, architecture and compression.
 
 mod write;
 
@@ -41,9 +41,9 @@ pub struct Entry<'a> {
     pub sm: u32,
     /// The sum of the [`flag`]s that are set.
     pub flags: u64,
-    /// Length of the payload if it is compressed, else 0.
+    /// Length of the payload if it's compressed, otherwise 0.
     pub packed_len: u32,
-    /// Length of the payload once decompressed. Used only if the payload is compressed.
+    /// Length of the decompressed payload. Only used if the payload is compressed.
     pub plain_len: u64,
     /// The bytes of the entry, compressed or not.
     pub payload: &'a [u8],
@@ -56,13 +56,13 @@ pub enum Kind {
     Ptx,
     /// Machine code in an ELF file.
     Cubin,
-    /// Code for link-time optimisation, which the driver cannot load.
+    /// Code for link-time optimisation, which the driver can't load.
     Link,
     /// A kind that this library does not know.
     Other(u16),
 }
 
-/// The reason why bytes cannot be read as a fatbin.
+/// Why bytes can't be read as a fatbin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
     /// The bytes end too early.
@@ -102,7 +102,7 @@ pub fn entries(file: &[u8]) -> Entries<'_> {
 /// The iterator that [`entries`] returns.
 #[derive(Clone, Debug)]
 pub struct Entries<'a> {
-    /// How many containers the iterator has begun to read.
+    /// How many containers have been started.
     number: usize,
     /// The entries of the current container that are not read yet.
     container: &'a [u8],
@@ -138,7 +138,7 @@ impl<'a> Entries<'a> {
 /// Splits off the container at the start: returns its entries, and the bytes after it.
 fn container(bytes: &[u8]) -> Result<(&[u8], &[u8]), Error> {
     if !is_fatbin(bytes) {
-        return Err(Error::Malformed { place: CONTAINER, problem: "it has bytes that are in no container" });
+        return Err(Error::Malformed { place: CONTAINER, problem: "it has bytes outside of any container" });
     }
     let (header, _) = split(CONTAINER, bytes, HEADER_LEN as u64)?;
     let header_len = u64::from(u16::from_le_bytes(array(header, 6)));

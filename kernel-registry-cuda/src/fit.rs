@@ -1,15 +1,17 @@
-//! Computes whether a kernel fits beside a resident one: how many blocks of both run at once, and what limits the
-//! number.
+//! Computes whether a kernel fits next to a resident one: how many blocks of both run at once, and what
+//! limits them.
 //!
-//! This is arithmetic on figures of the device and of both launches, so no GPU is needed. A kernel that is found to fit
-//! does run, whichever multiprocessors the hardware chooses, as long as the hardware spreads the blocks of a grid
-//! evenly. A few kernels that are found not to fit run nevertheless. All of this was measured on sm_90 only.
+//! This is arithmetic on figures of the device and both launches, so no GPU is needed. A kernel that fits by
+//! this arithmetic does run, whichever multiprocessors the hardware chooses, as long as it spreads a grid's
+//! blocks evenly. A few kernels run although they don't fit. All of this was only measured on sm_90.
 //!
-//! - All blocks of a resident grid must be on the device at once, or the blocks that are there wait for ever for the
-//!   others: [`residency`].
-//! - Another kernel runs beside the grid if some multiprocessor has room for one of its blocks: [`beside`].
-//! - An empty multiprocessor divides its memory between shared memory and cache for its first block, and keeps that
-//!   *carve-out* while any block is on it. A kernel that [wants](Launch::wanted_carveout) a larger carve-out waits.
+//! - All blocks of a resident grid must be on the device at once, or the blocks that arrived would wait for
+//!   the others forever: [`residency`].
+//! - Another kernel runs alongside the grid if some multiprocessor has room for one of its blocks:
+//!   [`beside`].
+//! - An empty multiprocessor divides its memory between shared memory and cache for its first block, and
+//!   keeps that *carve-out* while any block is on it. A kernel that [wants](Launch::wanted_carveout) a larger
+//!   carve-out waits.
 //!
 //! ```
 //! use kernel_registry_cuda::fit::{Device, Launch, Limit, beside, residency};

@@ -1,10 +1,10 @@
-//! Holds facts about CUDA that do not depend on its user: data and arithmetic, without a driver. Any tool may depend on
-//! this crate.
+//! Facts about CUDA that are independent of its user: data and arithmetic, without a driver. Any tool can
+//! depend on this crate.
 //!
 //! | module | fact |
 //! |---|---|
 //! | [`rules`] | which driver calls wait for running kernels |
-//! | [`OnWait`], [`stream_mark`] | sections, in which a resident kernel runs: how to treat calls that would wait, a mark for streams |
+//! | [`OnWait`], [`stream_mark`] | sections, during which a resident kernel runs: how to treat calls that would wait, and a mark for streams |
 //! | [`fit`] | what the multiprocessors of each architecture have room for |
 //! | [`sticky`] | errors of the driver after which the process can no longer use CUDA |
 //! | [`Target`] | architectures, and on which devices code for one runs |
@@ -13,7 +13,7 @@
 //! | [`ptx`] | where the kernels of a PTX module are in its text |
 //! | [`prime`] | images with kernels that prime a context: their launch makes the driver set up printf, assert and malloc |
 //! | [`device_header`] | the CUDA C++ header for resident kernels |
-//! | [`SharedObject`] | a library that stands in front of another one, such as the driver's `libcuda.so.1` |
+//! | [`SharedObject`] | an interposer: a library loaded in front of another one, such as the driver's `libcuda.so.1` |
 
 #![no_std]
 #![forbid(unsafe_code)]

@@ -1,9 +1,9 @@
-//! Lists what the driver sets up in a context when a kernel that needs it is first launched, and holds images of
-//! kernels that make the driver do so. The kernels are in `cuda/*.cu`. Each takes one `int`, and does nothing if it is
-//! 0.
+//! Lists what the driver sets up in a context at the first launch of a kernel that needs it, with images of
+//! kernels whose launch triggers that. The kernels are in `cuda/*.cu`. Each takes one `int`, and does nothing
+//! if it's 0.
 //!
-//! The images have machine code for sm_70, sm_80 and sm_90, and PTX for other architectures. To compile the smallest
-//! PTX, the driver needs 10 ms, or 75 ms in the first process after boot.
+//! The images have machine code for sm_70, sm_80 and sm_90, and PTX for other architectures. To compile the
+//! smallest PTX, the driver needs 10 ms, or 75 ms in the first process after boot.
 
 use core::ffi::CStr;
 
@@ -16,8 +16,8 @@ static SPECIAL: &[u8] = include_bytes!("../cuda/prime.fatbin");
 /// An image of a kernel without printf, assert and malloc.
 pub static PLAIN: &[u8] = include_bytes!("../cuda/first.fatbin");
 
-/// A set of services that the driver sets up once in a context, such as printf. The set says what kernels need, or
-/// what the context has already.
+/// A set of services that the driver sets up once in a context, such as printf: those that kernels need, or
+/// that a context already has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Primed(u8);
 
@@ -25,11 +25,11 @@ impl Primed {
     /// Everything that the driver may set up.
     pub const EVERYTHING: Self = Primed(0b1111);
 
-    /// The state that the driver sets up at the launch of any kernel. After a change of the stack limit, the next
-    /// launch sets it up again.
+    /// The state that the driver sets up at any launch, and again at the next launch after a change of the
+    /// stack limit.
     pub const LAUNCH: Self = Primed(1);
 
-    /// Returns what kernels need that contain printf, assert or malloc.
+    /// Returns the needs of kernels with printf, assert or malloc.
     pub fn new(printf: bool, assert: bool, malloc: bool) -> Self {
         Primed(u8::from(printf) << 1 | u8::from(assert) << 2 | u8::from(malloc) << 3)
     }
@@ -39,12 +39,12 @@ impl Primed {
         Primed(self.0 | other.0)
     }
 
-    /// Returns what is in this set, but not in `done`.
+    /// Returns the services in this set that aren't in `done`.
     pub fn but_not(self, done: Self) -> Self {
         Primed(self.0 & !done.0)
     }
 
-    /// Returns the image with the kernels that set this up, or `None` if the set is empty.
+    /// Returns the image with the kernels that set these up, or `None` if the set is empty.
     pub fn image(self) -> Option<&'static [u8]> {
         match self.0 {
             0 => None,

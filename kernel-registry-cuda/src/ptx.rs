@@ -1,7 +1,7 @@
 //! Finds the kernels of a PTX module in its text.
 //!
-//! A module can be cut: a text with some of its kernels, and with all of its functions and declarations, is a module again.
-//! `kernel-registry-image` says whether its kernels work without each other.
+//! A module can be split: a text with some of its kernels, and all of its functions and declarations, is a
+//! module again. `kernel-registry-image` says whether its kernels work without each other.
 
 pub mod lexer;
 
@@ -20,7 +20,7 @@ pub struct Kernel<'a> {
     pub range: Range<usize>,
 }
 
-/// The error for a text that is not a PTX module in which all kernels have a body.
+/// The error for a text that isn't a PTX module in which all kernels have a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MalformedPtx {
     /// The offset in bytes at which the text becomes malformed.
@@ -38,8 +38,8 @@ pub fn version(text: &[u8]) -> Option<(u16, u16)> {
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// Iterates over the kernels of a module, in their order. The text ends at a zero byte, if there is one. After an error
-/// the iteration ends.
+/// Iterates over the kernels of a module, in order. The text ends at a zero byte, if there is one. An error
+/// ends the iteration.
 ///
 /// ```
 /// let text = b".version 8.0 .target sm_80 .entry a() { ret; } .entry b() { { ret; } }";
@@ -50,8 +50,8 @@ pub fn kernels(text: &[u8]) -> Kernels<'_> {
     Kernels { text, at: 0 }
 }
 
-/// Leaves kernels out of a module. Returns the parts of the text that remain; joined, they are a module again.
-/// `kernels` are all kernels of the text, and `keep` tells by the index of a kernel whether it stays.
+/// Leaves kernels out of a module. Returns the remaining parts of the text; joined, they are a module again.
+/// `kernels` are all kernels of the text, and `keep` says by a kernel's index whether it stays.
 pub fn cut<'t>(
     text: &'t [u8],
     kernels: &'t [Kernel<'_>],
@@ -65,7 +65,7 @@ pub fn cut<'t>(
     left_out.map(|(_, kernel)| kernel.range.clone()).chain(once(end..end)).flat_map(move |range| {
         let part = text.get(from..range.start).unwrap_or_default();
         from = range.end;
-        // The line break keeps the tokens on both sides apart.
+        // The line break separates the tokens on both sides.
         [part, b"\n"]
     })
 }
@@ -128,17 +128,17 @@ impl<'a> Kernels<'a> {
         }
     }
 
-    /// Steps over what follows a kernel's name, and over its body.
+    /// Skips the directives after a kernel's name, and its body.
     fn body(&mut self) -> Result<(), MalformedPtx> {
         loop {
             match self.token()? {
                 Some(Token::Punct(b'{')) => return self.skip_block(),
-                // A directive such as `.pragma "nounroll";`, whose string is no token.
+                // A directive such as `.pragma "nounroll";`, whose string isn't a token.
                 Some(Token::Word(b".pragma")) => match self.token()? {
                     Some(Token::Punct(b';')) => {}
                     _ => return Err(self.malformed()),
                 },
-                // This kernel is only declared, and its body is elsewhere.
+                // The kernel is only declared.
                 None | Some(Token::Punct(b';' | b'}')) => return Err(self.malformed()),
                 Some(_) => {}
             }
@@ -188,8 +188,8 @@ impl<'a> Kernels<'a> {
         Ok(())
     }
 
-    /// Skips a string or a comment, or a slash that begins none. ptxas knows no escapes, so a string with a backslash
-    /// is an error.
+    /// Skips a string or a comment, or a lone slash. ptxas has no escapes, so a string with a backslash is an
+    /// error.
     fn skip_text(&mut self) -> Result<(), MalformedPtx> {
         let rest = self.rest();
         let length = opaque_length(rest).ok_or_else(|| self.malformed())?.max(1);
@@ -209,8 +209,8 @@ impl<'a> Kernels<'a> {
     }
 }
 
-/// Returns the offset of the first byte that matters within braces. Searching chunk by chunk lets the compiler
-/// vectorize the loop.
+/// Returns the offset of the first byte that matters within braces. Searching chunk by chunk lets the
+/// compiler vectorize the loop.
 fn find_special(text: &[u8]) -> Option<usize> {
     let is_special = |byte: &u8| matches!(byte, b'{' | b'}' | b'"' | b'/' | 0);
     let mut chunks = text.chunks(32);
@@ -332,7 +332,7 @@ mod tests {
         assert_eq!(read(""), Ok(Vec::new()));
     }
 
-    /// A text that is cut off anywhere gives the kernels before the cut, or an error.
+    /// A text that is cut off anywhere yields the kernels before the cut, or an error.
     #[test]
     fn texts_that_are_cut_off() {
         let whole = read(MODULE).unwrap();

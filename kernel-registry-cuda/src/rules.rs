@@ -1,15 +1,16 @@
-//! Holds the rules by which driver calls and launches wait for running kernels, and what prevents the wait.
-//! `tests/census/rules.json` lists the rows of the census that show each rule (`docs/census.md`).
+//! The rules by which driver calls and launches wait for running kernels, and how to prevent the wait.
+//! `tests/census/rules.json` lists the rows of the census that prove each rule (`docs/census.md`).
 
 mod table;
 
 pub use table::*;
 
-/// A rule by which a call or a launch waits until nothing runs on the device, or until certain work has finished.
+/// A rule by which a call or a launch waits until nothing runs on the device, or until certain work has
+/// finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Rule {
-    /// The rule's name in records. It stays the same when the words of the other fields change.
+    /// The rule's name in records, which stays the same when the texts change.
     pub name: &'static str,
     /// The driver functions that wait by this rule, without version suffixes.
     pub calls: &'static [&'static str],
@@ -17,15 +18,15 @@ pub struct Rule {
     pub because: &'static str,
     /// The change that prevents the wait, in any program.
     pub remedy: &'static str,
-    /// The remedy for people who write no calls of CUDA themselves, if it has other words.
+    /// The remedy for people who don't call CUDA themselves, if it differs.
     pub in_python: Option<&'static str>,
     /// The remedy in a program that uses kernel-registry, if `warm_all` prevents the wait.
     pub warm_all: Option<&'static str>,
-    /// Whether a preload, which loads at the start what an earlier run loaded late, prevents the wait.
+    /// Whether a preload prevents the wait by loading at the start what an earlier run loaded late.
     pub can_be_preloaded: bool,
 }
 
-/// Who is to follow a remedy.
+/// Whom a remedy is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reader {
@@ -38,7 +39,7 @@ pub enum Reader {
 }
 
 impl Rule {
-    /// Returns the remedy in the words of the reader's program.
+    /// Returns the remedy for this kind of program.
     ///
     /// ```
     /// use kernel_registry_cuda::rules::{CONTEXT, LOAD, Reader};
@@ -57,9 +58,9 @@ impl Rule {
     }
 }
 
-/// Returns the rules by which a call can wait, the likeliest first. The name of the call may have a version suffix:
-/// `cuMemFree_v2`. `is_loaded` says whether the kernel of a launch is loaded. If it is not, the launch waits by the
-/// rule [`LOAD`] only.
+/// Returns the rules by which a call can wait, the likeliest first. The name of the call may have a version
+/// suffix: `cuMemFree_v2`. `is_loaded` says whether a launch's kernel is loaded. If it isn't, the launch only
+/// waits by the rule [`LOAD`].
 ///
 /// ```
 /// use kernel_registry_cuda::rules::{LOAD, LOCKED, QUEUE, STACK, of};
@@ -87,10 +88,10 @@ pub fn named(name: &str) -> Option<&'static Rule> {
     RULES.iter().chain(BESIDE_RESIDENT).find(|rule| rule.name == name)
 }
 
-/// Returns whether a call that would wait for a resident kernel can be deferred until the kernel has ended. Calls that
-/// free memory or unload code can be deferred. `cuMemHostUnregister` and `cuIpcCloseMemHandle` cannot, because after
-/// them the program may do with the memory what it likes. All other calls have a result that the program needs, so they
-/// are refused.
+/// Returns whether a call that would wait for a resident kernel can be deferred until the kernel has ended.
+/// Calls that free memory or unload code can be. `cuMemHostUnregister` and `cuIpcCloseMemHandle` can't,
+/// because the program may reuse the memory as soon as they return. All other calls have results that the
+/// program needs, so they are refused.
 ///
 /// ```
 /// use kernel_registry_cuda::rules::can_be_deferred;

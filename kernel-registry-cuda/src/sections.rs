@@ -1,7 +1,7 @@
-//! Defines what the library and the audit share about sections, the times in which resident kernels run.
+//! Types shared by the library and the audit for sections, during which resident kernels run.
 
-/// The treatment of calls that would wait for a resident kernel, from the mildest to the strictest. An audit carries
-/// it out.
+/// How to treat calls that would wait for a resident kernel, from the mildest to the strictest. An audit
+/// enforces it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum OnWait {
@@ -41,8 +41,8 @@ impl OnWait {
     }
 }
 
-/// Returns the mark of a stream: one bit of 64, which other streams may share. With a set of these bits, a launch in a
-/// stream without a mark in the set costs only one load and a mask.
+/// Returns the mark of a stream: one bit of 64, which other streams may share. Given a set of such bits, a
+/// launch in an unmarked stream costs only one load and a mask.
 #[inline]
 pub const fn stream_mark(handle: u64) -> u64 {
     1 << (handle.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58)

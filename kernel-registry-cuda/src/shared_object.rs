@@ -1,5 +1,5 @@
-//! Writes an ELF shared object that stands in for the driver. It has no code, but a name, absolute symbols, constants,
-//! and a list of libraries that the loader loads with it.
+//! Writes a minimal ELF interposer: a shared object with a SONAME, absolute symbols, constants and DT_NEEDED
+//! entries, but without code.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -11,10 +11,11 @@ pub struct SharedObject<'a> {
     pub name: &'a str,
     /// Absolute symbols: addresses of functions in this process.
     pub symbols: &'a [(&'a str, u64)],
-    /// Symbols of bytes in it.
+    /// Symbols of bytes in the object.
     pub constants: &'a [(&'a str, &'a [u8])],
-    /// Absolute paths of libraries. A search for a symbol goes on in these, in their order. With such libraries the
-    /// object is never unloaded: a driver that stays loaded would be found by its name when the program opens it again.
+    /// Absolute paths of libraries to load with it. Symbol lookups continue in them, in order. The object is
+    /// then never unloaded: the driver may stay loaded without it, and a program that opens the driver again
+    /// would get it directly, by its name.
     pub needed: &'a [&'a str],
 }
 
@@ -41,7 +42,7 @@ impl SharedObject<'_> {
             table.extend(size.to_le_bytes());
         };
         for (symbol, address) in self.symbols {
-            // An absolute symbol may have any size but 0.
+            // An absolute symbol may have any size except 0.
             add(symbol, GLOBAL_FUNCTION, ABSOLUTE, *address, 1);
         }
         for (symbol, constant) in self.constants {
@@ -54,7 +55,7 @@ impl SharedObject<'_> {
             );
             bytes.extend_from_slice(constant);
         }
-        // Aligns the tables that follow.
+        // The tables below have to be aligned.
         bytes.resize(bytes.len().next_multiple_of(8), 0);
         let hash = hash_table(self.symbols.len() + self.constants.len());
 
@@ -64,10 +65,10 @@ impl SharedObject<'_> {
         let end = strings_at + strings.len();
 
         let mut object = header();
-        // The loader writes into the dynamic section, so all of it is writable.
+        // The loader writes into the dynamic section, so the whole segment is writable.
         object.extend(segment(LOAD, 0, end));
         object.extend(segment(DYNAMIC_SEGMENT, dynamic_at, dynamic));
-        // Without this segment the loader makes the stacks of all threads executable.
+        // Without this segment, the loader would make the stacks of all threads executable.
         object.extend(segment(STACK, 0, 0));
         let entries = [
             (SONAME, name as usize),
@@ -90,7 +91,7 @@ impl SharedObject<'_> {
     }
 }
 
-/// The largest page of any machine: on arm64, loaders refuse segments that are aligned to less.
+/// The largest page size of any machine. Loaders on arm64 refuse segments with less alignment.
 const PAGE: u64 = 0x1_0000;
 
 const HEADER: usize = 64;
@@ -102,7 +103,7 @@ const GLOBAL_OBJECT: u8 = 0x11;
 const GLOBAL_FUNCTION: u8 = 0x12;
 const DEFAULT_VISIBILITY: u8 = 0;
 const ABSOLUTE: u16 = 0xfff1;
-/// The index of a section for symbols that are not absolute. The object has no sections, so any number will do.
+/// The section index of symbols that aren't absolute. The object has no sections, so any number will do.
 const ANY_SECTION: u16 = 1;
 
 const LOAD: u32 = 1;
@@ -135,7 +136,7 @@ fn header() -> Vec<u8> {
     header.extend(SHARED_OBJECT.to_le_bytes());
     header.extend(MACHINE.to_le_bytes());
     header.extend(1_u32.to_le_bytes());
-    // There is no entry point, the program headers follow this header, and there are no section headers.
+    // No entry point, program headers directly after this header, no section headers.
     for offset in [0, HEADER as u64, 0] {
         header.extend(offset.to_le_bytes());
     }
@@ -156,7 +157,7 @@ fn segment(kind: u32, offset: usize, size: usize) -> Vec<u8> {
     segment
 }
 
-/// Returns a `DT_HASH` table with one bucket, which lists all symbols from the last to the first. With one bucket, no
+/// Returns a `DT_HASH` table that chains all symbols, from the last to the first, in one bucket, so that no
 /// name has to be hashed.
 fn hash_table(symbols: usize) -> Vec<u8> {
     let symbols = symbols as u32;

@@ -1,11 +1,12 @@
-//! Lists sticky errors: results of the driver after which a process can no longer use CUDA until it is restarted.
+//! Lists sticky errors: results of the driver after which a process can no longer use CUDA until it is
+//! restarted.
 
 /// Each sticky result of the driver, with what happened.
 ///
-/// `cuda.h` says for all but two of these results that the process "must be terminated and relaunched". The first
-/// exception is a failed assertion: `cuda.h` says that only the context is lost, but NVIDIA's driver also refuses every
-/// other context of the process. The second is an uncorrectable memory error: `cuda.h` says nothing, and the driver
-/// ends the contexts of all processes that use the device.
+/// For all but two of these results, `cuda.h` says that the process "must be terminated and relaunched". The
+/// first exception is a failed assertion: `cuda.h` says that only the context is lost, but NVIDIA's driver
+/// also refuses every other context of the process. The second is an uncorrectable memory error: `cuda.h`
+/// says nothing, and the driver ends the contexts of all processes that use the device.
 pub const STICKY: [(u32, &str); 12] = [
     (214, "the device found a memory error that it could not correct"), // CUDA_ERROR_ECC_UNCORRECTABLE
     (226, "the device contained an error of its hardware or of a peer"), // CUDA_ERROR_CONTAINED

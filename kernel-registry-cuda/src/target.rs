@@ -1,4 +1,4 @@
-//! Architectures: `sm_90`, `sm_90a`, `compute_100f`.
+//! Defines architectures: `sm_90`, `sm_90a`, `compute_100f`.
 
 use alloc::string::String;
 use core::fmt;
@@ -27,11 +27,11 @@ pub struct Target {
 /// How closely a target is tied to its architecture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Portability {
-    /// `sm_90`: later devices run it, too.
+    /// `sm_90`: later devices run it too.
     Forward,
-    /// `sm_100f`: uses what only a family of devices has.
+    /// `sm_100f`: uses features of a family of devices.
     Family,
-    /// `sm_90a`: uses what only this architecture has.
+    /// `sm_90a`: uses features of this architecture only.
     Exact,
 }
 
@@ -43,8 +43,8 @@ impl Target {
 
     /// Returns whether PTX for this target can be compiled for a device of this compute capability.
     ///
-    /// PTX runs on the target's capability and on all later capabilities. With suffix `f`: only if the major number is the same. With
-    /// suffix `a`: only on the target's own.
+    /// PTX runs on the target's capability and on all later ones. With the suffix `f`, the major number must
+    /// be the same. With `a`, it only runs on the target's own.
     pub fn jit_runs_on(&self, capability: (u32, u32)) -> bool {
         match self.portability {
             Portability::Forward => capability >= self.capability(),
@@ -54,9 +54,9 @@ impl Target {
 
     /// Returns whether machine code for this target runs on a device of this compute capability.
     ///
-    /// Machine code runs on devices with the same major number and an equal or higher minor number. With suffix `a`: only on the target's
-    /// own capability. Integrated devices (Tegra, Jetson) and others may
-    /// refuse each other's code; this is not considered here.
+    /// Machine code runs on devices with the same major number and an equal or higher minor number. With the
+    /// suffix `a`, it only runs on the target's own capability. Integrated devices (Tegra, Jetson) and others
+    /// may refuse each other's code, which isn't considered here.
     pub fn binary_runs_on(&self, (major, minor): (u32, u32)) -> bool {
         let own = self.capability();
         match self.portability {
@@ -77,7 +77,7 @@ impl fmt::Display for Target {
     }
 }
 
-/// A text that names no architecture.
+/// The error for a text that isn't an architecture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidTarget {
     /// The text.
@@ -86,7 +86,7 @@ pub struct InvalidTarget {
 
 impl fmt::Display for InvalidTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is no architecture; write it like sm_90, sm_90a or compute_100f", self.text)
+        write!(f, "`{}` is not an architecture; write it like sm_90, sm_90a or compute_100f", self.text)
     }
 }
 
@@ -104,7 +104,7 @@ impl FromStr for Target {
             Some(b'f') => (&name[..name.len() - 1], Portability::Family),
             _ => (name, Portability::Forward),
         };
-        // `parse` would take a sign.
+        // `parse` would accept a sign.
         let digits = (2..=4).contains(&number.len()) && number.bytes().all(|b| b.is_ascii_digit());
         match number.parse() {
             Ok(sm) if digits && sm >= 10 => Ok(Target { sm, portability }),

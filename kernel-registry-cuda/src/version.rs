@@ -2,7 +2,8 @@
 
 use core::fmt;
 
-/// A version of CUDA, such as 12.4. The version of a driver is the newest CUDA version that the driver supports.
+/// A version of CUDA, such as 12.4. The version of a driver is the newest CUDA version that the driver
+/// supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CudaVersion(u32);
 
@@ -32,11 +33,11 @@ impl CudaVersion {
         self.0 % 1000 / 10
     }
 
-    /// Returns the newest PTX version that drivers of this version accept and its compilers write, as major and minor
-    /// version.
+    /// Returns the newest PTX version that drivers of this version accept and its compilers write, as major
+    /// and minor version.
     ///
-    /// By NVIDIA's release notes, each version of CUDA since 11.0 except 12.6 came with a newer PTX. For CUDA before
-    /// 11.0, which had PTX 6.5 at most, the result is 6.0.
+    /// According to NVIDIA's release notes, each version of CUDA since 11.0 except 12.6 came with a newer
+    /// PTX. For CUDA before 11.0, which had PTX 6.5 at most, the result is 6.0.
     pub const fn newest_ptx(self) -> (u16, u16) {
         let (major, minor) = (self.major() as u16, self.minor() as u16);
         match (major, minor) {

@@ -1,4 +1,4 @@
-//! Compares the arithmetic of what fits with what an H200 did.
+//! Compares the arithmetic with measurements on an H200.
 
 use kernel_registry_cuda::fit::{Device, Launch, beside, residency};
 
@@ -11,8 +11,8 @@ struct Pair {
     name: String,
     resident: Launch,
     other: Launch,
-    /// Whether the second kernel ran beside the first. `None` if it was not tried, because not all blocks of the first
-    /// were on the device at once.
+    /// Whether the second kernel ran alongside the first. `None` if it wasn't tried, because the first didn't
+    /// have all blocks on the device at once.
     ran: Option<bool>,
 }
 
@@ -78,8 +78,8 @@ fn random_pairs_are_as_measured() {
     assert_eq!(tried, 230);
 }
 
-/// With a preference of 50 percent and blocks of 2 KiB, the device had a carve-out of 196 KiB instead of 132. No known
-/// rule explains that. All other pairs are as computed.
+/// With a preference of 50 percent and blocks of 2 KiB, the device had a carve-out of 196 KiB instead of 132.
+/// No known rule explains that. All other pairs match.
 #[test]
 fn carveouts_are_as_measured() {
     let mut unexplained = 0;

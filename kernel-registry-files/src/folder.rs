@@ -11,25 +11,25 @@ use crate::owner::{check_file, check_folder, is_trusted, others_write};
 use crate::system::{entry_at, link_at, open_at, remove_at, rename_at, root};
 use crate::untrusted::Untrusted;
 
-/// An open folder. It stays the same folder when its path comes to lead elsewhere.
+/// An open folder. It stays the same when another one is put at its path.
 #[derive(Debug)]
 pub struct Folder {
     file: File,
     path: PathBuf,
-    /// The first part of the path that another user can exchange.
+    /// Why another user can exchange a part of the path, if one can.
     pub(crate) untrusted: Option<Untrusted>,
-    /// Whether others may create files here.
+    /// Whether other users may create files here.
     pub(crate) is_shared: bool,
     pub(crate) its: Metadata,
 }
 
 impl Folder {
-    /// Returns the folder's path, without links.
+    /// Returns the folder's path with all links resolved.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns the folder if no other user can exchange it, or a file of this user in it.
+    /// Returns the folder if no other user can exchange it or this user's files in it.
     ///
     /// # Errors
     ///
@@ -38,7 +38,7 @@ impl Folder {
         self.check().map(|()| self)
     }
 
-    /// Returns the folder if it's trusted and no other user can create a file in it, either.
+    /// Returns the folder if it's trusted and no other user can create files in it.
     ///
     /// # Errors
     ///
@@ -54,20 +54,20 @@ impl Folder {
         self.untrusted.clone().map_or(Ok(()), |why| Err(why.into()))
     }
 
-    /// Opens a plain file. A link isn't followed.
+    /// Opens a plain file. Links aren't followed.
     ///
     /// # Errors
     ///
-    /// The file can't be opened, or is no plain file.
+    /// The file can't be opened, or isn't a plain file.
     pub fn open_file(&self, name: &OsStr) -> io::Result<File> {
         self.open_plain(name, libc::O_RDONLY)
     }
 
-    /// Opens a plain file that only this user and root can have written. A link isn't followed.
+    /// Opens a plain file that only this user and root can have written. Links aren't followed.
     ///
     /// # Errors
     ///
-    /// The file can't be opened, is no plain file, or is [`Untrusted`].
+    /// The file can't be opened, isn't a plain file, or is [`Untrusted`].
     pub fn open_trusted(&self, name: &OsStr) -> io::Result<File> {
         let file = self.open_file(name)?;
         self.check()?;
@@ -76,15 +76,15 @@ impl Folder {
     }
 
     fn open_plain(&self, name: &OsStr, flags: i32) -> io::Result<File> {
-        // Without the flag, opening a pipe of this name would wait.
+        // Without the flag, opening a pipe would wait.
         let file = open_at(&self.file, name, flags | libc::O_NONBLOCK, 0)?;
         match file.metadata()?.is_file() {
             true => Ok(file),
-            false => Err(io::Error::other("it is no plain file")),
+            false => Err(io::Error::other("it isn't a plain file")),
         }
     }
 
-    /// Returns whether there's a plain file of this name with this content.
+    /// Returns whether there's a plain file with this name and content.
     pub fn has(&self, name: &OsStr, content: &[u8]) -> bool {
         let Ok(file) = self.open_file(name) else { return false };
         let mut there = Vec::new();
@@ -93,7 +93,7 @@ impl Folder {
             && there == content
     }
 
-    /// Returns what's known of an entry, without following a link.
+    /// Returns an entry's metadata, without following a link.
     ///
     /// # Errors
     ///
@@ -102,7 +102,7 @@ impl Folder {
         entry_at(&self.file, name)?.metadata()
     }
 
-    /// Writes a file as a whole: a new file replaces the one of this name.
+    /// Writes a file atomically: a new file replaces the one with this name.
     ///
     /// # Errors
     ///
@@ -113,11 +113,11 @@ impl Folder {
         new.replace(name)
     }
 
-    /// Writes into the plain file of this name, for folders that take no new file.
+    /// Overwrites a plain file in place, for folders that can't get new files.
     ///
     /// # Errors
     ///
-    /// The file can't be written, or is no plain file.
+    /// The file can't be written, or isn't a plain file.
     pub fn overwrite(&self, name: &OsStr, bytes: &[u8]) -> io::Result<()> {
         let mut file = self.open_plain(name, libc::O_WRONLY)?;
         file.set_len(0)?;
@@ -130,7 +130,7 @@ impl Folder {
     ///
     /// The folder can't be written to.
     pub fn new_file(&self) -> io::Result<NewFile<'_>> {
-        // Others may not write it, whatever `umask` allows them.
+        // Other users may not write it, regardless of `umask`.
         const MODE: u32 = 0o644;
         loop {
             let name: OsString = format!(".{:016x}.part", RandomState::new().build_hasher().finish()).into();
@@ -141,7 +141,7 @@ impl Folder {
         }
     }
 
-    /// Removes a file. Of a link, that is the link itself.
+    /// Removes a file, or a link itself.
     ///
     /// # Errors
     ///
@@ -156,13 +156,13 @@ impl Folder {
         Ok(Folder::new(PathBuf::from("/"), file, its, None))
     }
 
-    /// Returns the root. Who could exchange a link can still do so.
+    /// Starts over at the root for an absolute link. If the link is untrusted, so is everything after it.
     pub(crate) fn back_to_root(self) -> io::Result<Self> {
         let root = Folder::root()?;
         Ok(Folder { untrusted: self.untrusted.or(root.untrusted), ..root })
     }
 
-    /// Goes into a folder of this folder.
+    /// Descends into an entry that's a folder, or goes up for `..`.
     pub(crate) fn enter(self, name: &OsStr, file: File, its: Metadata) -> Self {
         let mut path = self.path;
         if name == ".." {
@@ -201,7 +201,7 @@ impl NewFile<'_> {
         &mut self.file
     }
 
-    /// Gives the file its name, in place of a file that has it.
+    /// Renames the file, and replaces one that has the name.
     ///
     /// # Errors
     ///
@@ -210,14 +210,14 @@ impl NewFile<'_> {
         rename_at(&self.folder.file, &self.name, name)
     }
 
-    /// Gives the file its name, unless a file has it.
+    /// Renames the file, unless one has the name.
     ///
     /// # Errors
     ///
-    /// There is a file of this name, or the folder can't be written to.
+    /// There's a file with this name, or the folder can't be written to.
     pub fn place(self, name: &OsStr) -> io::Result<()> {
         match link_at(&self.folder.file, &self.name, name) {
-            // Not all file systems have hard links.
+            // Not all file systems support hard links.
             Err(error) if error.kind() != ErrorKind::AlreadyExists => self.replace(name),
             linked => linked,
         }
@@ -225,7 +225,7 @@ impl NewFile<'_> {
 }
 
 impl Drop for NewFile<'_> {
-    /// Removes the temporary file, unless it was renamed.
+    /// Removes the temporary file. This fails if it was renamed.
     fn drop(&mut self) {
         let _ = self.folder.remove(&self.name);
     }

@@ -1,7 +1,7 @@
-//! How the crates of kernel-registry write files, and which files they trust. An internal crate: use
+//! Writes files atomically, and decides which files to trust. An internal crate of kernel-registry: use
 //! `cargo kernels` or `kernel-audit`.
 //!
-//! Code in a file that a later process loads must be out of reach of other users. So the file is trusted only if
+//! A file with code that a later process loads must be out of reach of other users. So it's trusted only if
 //! each part of its path is:
 //!
 //! - The file and each folder belong to this user or to root.
@@ -10,11 +10,13 @@
 //! - A folder on the way may be open to all if it's sticky, as `/tmp` is, and if the next part of the path belongs
 //!   to this user or to root.
 //!
-//! A file is written under a random name first, and then replaces the one at the path: it's whole or not there,
-//! and never written through a link that another user planted. [`Folder`] is an open folder, so exchanging a part
-//! of its path doesn't redirect the write.
+//! A file is written under a random name first, and then replaces the one at the path: readers never see a
+//! part of it, and it's never written through a link that another user planted. [`Folder`] is an open folder,
+//! so exchanging a part of its path doesn't redirect the write.
 //!
 //! On Windows every file is trusted.
+//!
+//! [`Baked`] reads the machine code in such a file.
 
 #[cfg(target_os = "linux")]
 mod folder;
@@ -25,10 +27,12 @@ mod system;
 #[cfg(target_os = "linux")]
 mod walk;
 
+mod baked;
 #[cfg_attr(not(target_os = "linux"), path = "other.rs")]
 mod paths;
 mod untrusted;
 
+pub use baked::{Baked, NotUsed, sha256};
 #[cfg(target_os = "linux")]
 pub use folder::{Folder, NewFile};
 pub use paths::{check, open, write, write_trusted};

@@ -1,4 +1,4 @@
-//! Where files have no owners that could be compared.
+//! The functions for systems where ownership of files isn't checked.
 
 use std::fs::{self, File};
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -9,15 +9,15 @@ use std::path::Path;
 ///
 /// # Errors
 ///
-/// The file can't be opened, or is no plain file.
+/// The file can't be opened, or isn't a plain file.
 pub fn open(path: &Path) -> io::Result<File> {
     match fs::metadata(path)?.is_file() {
         true => File::open(path),
-        false => Err(io::Error::other("it is no plain file")),
+        false => Err(io::Error::other("it isn't a plain file")),
     }
 }
 
-/// Does nothing: each file is trusted.
+/// Does nothing: all files are trusted.
 ///
 /// # Errors
 ///
@@ -26,7 +26,7 @@ pub fn check(_: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes a file as [`write`] does: each file is trusted.
+/// Writes a file like [`write`]: all files are trusted.
 ///
 /// # Errors
 ///
@@ -35,7 +35,7 @@ pub fn write_trusted(path: &Path, bytes: &[u8]) -> io::Result<()> {
     write(path, bytes)
 }
 
-/// Writes a file as a whole, and creates its folder. Other processes may have the old file open, so the new
+/// Writes a file atomically, and creates its folder. Other processes may have the old file open, so the new
 /// one replaces it.
 ///
 /// # Errors

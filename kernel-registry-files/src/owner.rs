@@ -1,4 +1,4 @@
-//! Who can change a file.
+//! Checks of owners and permissions.
 
 use std::ffi::{CStr, CString};
 use std::fs::{self, Metadata};
@@ -10,13 +10,13 @@ use std::ptr;
 
 use crate::untrusted::Untrusted;
 
-/// Returns the number of this process's user.
+/// Returns this process's user id.
 pub(crate) fn user() -> u32 {
-    // SAFETY: the call only returns a number.
+    // SAFETY: the call returns a number.
     unsafe { libc::geteuid() }
 }
 
-/// Returns whether files of this user do what this user wants. Root can do anything anyway.
+/// Returns whether an owner is this user or root, who can do anything anyway.
 pub(crate) fn is_trusted(owner: u32) -> bool {
     [0, user()].contains(&owner)
 }
@@ -32,8 +32,7 @@ pub(crate) fn check_file(path: &Path, its: &Metadata) -> Result<(), Untrusted> {
     }
 }
 
-/// Fails if another user can exchange what this user has in a folder. In a sticky one others can only
-/// exchange what is their own.
+/// Fails if another user can exchange this user's entries in a folder. In a sticky one, other users can't.
 pub(crate) fn check_folder(path: &Path, its: &Metadata) -> Result<(), Untrusted> {
     if !is_trusted(its.uid()) && overflow_user() != Some(its.uid()) {
         return Err(Untrusted::OtherUser { path: path.to_owned(), user: its.uid() });
@@ -49,9 +48,9 @@ pub(crate) fn is_sticky(folder: &Metadata) -> bool {
     folder.mode() & STICKY != 0
 }
 
-/// Returns whether a user other than the owner and root may write. A group may, if it's the user's private
-/// one: such groups exist where `umask` lets the group write all files, as on Ubuntu, and have the user's
-/// number. An access control list grants nothing that the group's bit doesn't.
+/// Returns whether a user other than the owner and root may write. Write access of the user's private group
+/// is fine: its id is the user's, and on systems such as Ubuntu, `umask` grants it for all files. An access
+/// control list is effective only if the group's bit is set.
 pub(crate) fn others_write(path: &Path, its: &Metadata) -> bool {
     const GROUP_WRITES: u32 = 0o020;
     const ALL_WRITE: u32 = 0o002;
@@ -62,15 +61,14 @@ pub(crate) fn others_write(path: &Path, its: &Metadata) -> bool {
 fn has_access_list(path: &Path) -> bool {
     const LIST: &CStr = c"system.posix_acl_access";
     let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return true };
-    // SAFETY: both names end with a zero, and without room for the list the call returns only its size.
+    // SAFETY: both names end with a zero. With a buffer of size 0, the call only returns the list's size.
     let size = unsafe { libc::getxattr(path.as_ptr(), LIST.as_ptr(), ptr::null_mut(), 0) };
     let missing = [Some(libc::ENODATA), Some(libc::ENOTSUP)];
     size >= 0 || !missing.contains(&io::Error::last_os_error().raw_os_error())
 }
 
-/// Returns the number that all users from outside have in a container with user numbers of its own. Folders
-/// of the machine's root have it there, such as `/`. Returns `None` if a user of the container has that
-/// number.
+/// Returns the id that outside users have in a container with its own user namespace, including the machine's
+/// root, who may own folders such as `/`. `None` if a user of the container has that id.
 fn overflow_user() -> Option<u32> {
     let stranger = fs::read_to_string("/proc/sys/kernel/overflowuid").ok()?.trim().parse().ok()?;
     let users = fs::read_to_string("/proc/self/uid_map").ok()?;

@@ -1,4 +1,4 @@
-//! What needs no open folder: reading and writing a file by its path.
+//! Opens and writes files by path, for callers that don't need an open folder.
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -10,17 +10,17 @@ use crate::folder::Folder;
 ///
 /// # Errors
 ///
-/// The file can't be opened, is no plain file, or is [`Untrusted`](crate::Untrusted).
+/// The file can't be opened, isn't a plain file, or is [`Untrusted`](crate::Untrusted).
 pub fn open(path: &Path) -> io::Result<File> {
     let (folder, name) = Folder::containing(path)?;
     folder.open_trusted(&name)
 }
 
-/// Fails if a file that's written to this path can't be trusted later.
+/// Checks that a file written to this path could be trusted later.
 ///
 /// # Errors
 ///
-/// The folder is [`Untrusted`](crate::Untrusted). A folder that's missing is no error here.
+/// The folder is [`Untrusted`](crate::Untrusted). A missing folder isn't an error.
 pub fn check(path: &Path) -> io::Result<()> {
     match Folder::containing(path).and_then(|(folder, _)| folder.trusted()) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
@@ -28,7 +28,7 @@ pub fn check(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Writes a file as a whole, and creates its folder. Other processes may have the old file open, so the new
+/// Writes a file atomically, and creates its folder. Other processes may have the old file open, so the new
 /// one replaces it.
 ///
 /// # Errors
@@ -40,7 +40,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     folder.write(&name, bytes)
 }
 
-/// Writes a file as [`write()`] does, to a place where it can be trusted later.
+/// Writes a file like [`write()`], if it could be trusted at that path later.
 ///
 /// # Errors
 ///

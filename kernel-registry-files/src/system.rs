@@ -1,4 +1,4 @@
-//! The system calls that take a name relative to an open folder.
+//! System calls that take a name relative to an open folder.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
@@ -15,7 +15,7 @@ fn done(answer: i32) -> io::Result<()> {
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Opens an entry. A link itself is never followed.
+/// Opens an entry. Links aren't followed.
 pub(crate) fn open_at(folder: &File, name: &OsStr, flags: i32, mode: u32) -> io::Result<File> {
     let name = zero_terminated(name)?;
     let flags = flags | libc::O_NOFOLLOW | libc::O_CLOEXEC;
@@ -24,23 +24,23 @@ pub(crate) fn open_at(folder: &File, name: &OsStr, flags: i32, mode: u32) -> io:
     if opened < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the call has just opened this descriptor, so nobody else owns it.
+    // SAFETY: the descriptor is new, and has no other owner.
     Ok(unsafe { File::from_raw_fd(opened) })
 }
 
-/// Opens an entry only to go through it or to ask about it, which needs no permission to read.
+/// Opens an entry for lookups and metadata, which needs no read permission.
 pub(crate) fn entry_at(folder: &File, name: &OsStr) -> io::Result<File> {
-    // Only an open for a folder makes an automounter mount it.
+    // An automounter mounts a folder only if it's opened as one.
     match open_at(folder, name, libc::O_PATH | libc::O_DIRECTORY, 0) {
         Err(error) if error.raw_os_error() == Some(libc::ENOTDIR) => open_at(folder, name, libc::O_PATH, 0),
         entry => entry,
     }
 }
 
-/// Returns where a link leads that [`entry_at`] has opened.
+/// Returns the target of a link that was opened by [`entry_at`].
 pub(crate) fn target(link: &File) -> io::Result<OsString> {
     let mut bytes = vec![0; libc::PATH_MAX as usize];
-    // SAFETY: the name ends with a zero, and the buffer has as many bytes as it says.
+    // SAFETY: the name ends with a zero, and the buffer has this length.
     let length =
         unsafe { libc::readlinkat(link.as_raw_fd(), c"".as_ptr(), bytes.as_mut_ptr().cast(), bytes.len()) };
     let length = usize::try_from(length).map_err(|_| io::Error::last_os_error())?;
@@ -72,7 +72,6 @@ pub(crate) fn remove_at(folder: &File, name: &OsStr) -> io::Result<()> {
     done(unsafe { libc::unlinkat(folder.as_raw_fd(), name.as_ptr(), 0) })
 }
 
-/// Opens the root of all paths.
 pub(crate) fn root() -> io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt;
     File::options().read(true).custom_flags(libc::O_PATH | libc::O_DIRECTORY).open(Path::new("/"))

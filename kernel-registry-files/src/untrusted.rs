@@ -7,37 +7,37 @@ use std::path::{Path, PathBuf};
 
 use kernel_registry_format::Printable;
 
-/// The reason why another user could have written a file, or could exchange it.
+/// The reason why another user could have written or could exchange a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Untrusted {
-    /// The file, or a folder that leads to it, belongs to neither this user nor root.
+    /// The file or a folder on its path belongs to neither this user nor root.
     OtherUser {
-        /// The path of that.
+        /// The file or folder.
         path: PathBuf,
-        /// The user's number.
+        /// The owner's id.
         user: u32,
     },
-    /// Others may write to the file, or to a folder that leads to it.
+    /// Other users may write to the file or a folder on its path.
     Writable {
-        /// The path of that.
+        /// The file or folder.
         path: PathBuf,
     },
-    /// Another user put a link or a file into a folder where others may write.
+    /// Another user has put a link or a file into a folder that others may write to.
     Planted {
-        /// The path of the link or file.
+        /// The link or file.
         path: PathBuf,
-        /// The user's number.
+        /// The owner's id.
         user: u32,
     },
 }
 
 impl Untrusted {
-    /// Returns the reason in an error of this crate, if there is one.
+    /// Returns the reason that an error of this crate contains, if it does.
     pub fn in_error(error: &io::Error) -> Option<&Self> {
         error.get_ref()?.downcast_ref()
     }
 
-    /// Returns what others could change.
+    /// Returns the path that others could change.
     pub fn path(&self) -> &Path {
         match self {
             Untrusted::OtherUser { path, .. }

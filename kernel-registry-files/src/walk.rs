@@ -1,5 +1,4 @@
-//! Follows a path from the root, one part at a time, as the kernel would: but it looks at who could exchange
-//! each part.
+//! Resolves a path from the root, part by part, like the kernel, but checks who could exchange each one.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind};
@@ -11,17 +10,16 @@ use crate::owner::{is_sticky, is_trusted};
 use crate::system::{create_folder_at, entry_at, target};
 use crate::untrusted::Untrusted;
 
-/// The most links that are followed. Linux has the same limit.
+/// The maximum number of links, as in Linux.
 const LINKS: usize = 40;
 
-/// What a path leads to.
+/// The expected end of a path.
 #[derive(Clone, Copy, PartialEq)]
 enum End {
     /// A file, which may be missing.
     File,
     Folder,
-    /// A folder that's created if it's missing, with this mode; and only in trusted places if that's asked
-    /// for.
+    /// A folder, which is created with this mode if it's missing.
     NewFolder {
         mode: u32,
         must_be_trusted: bool,
@@ -38,7 +36,7 @@ impl Folder {
         walk(path, End::Folder).map(|(folder, _)| folder)
     }
 
-    /// Opens a folder, and creates what's missing of its path.
+    /// Opens a folder, and creates missing parts of its path.
     ///
     /// # Errors
     ///
@@ -47,7 +45,7 @@ impl Folder {
         walk(path, End::NewFolder { mode: 0o755, must_be_trusted: false }).map(|(folder, _)| folder)
     }
 
-    /// Opens a folder that no other user can exchange, and creates what's missing of its path with this mode.
+    /// Opens a folder that no other user can exchange, and creates missing parts of its path with this mode.
     ///
     /// # Errors
     ///
@@ -56,8 +54,7 @@ impl Folder {
         walk(path, End::NewFolder { mode, must_be_trusted: true })?.0.trusted()
     }
 
-    /// Opens the folder of a file, and returns the file's name in it. Links are followed, and the file may be
-    /// missing.
+    /// Opens a file's folder, and returns the file's name in it. Links are followed. The file may be missing.
     ///
     /// # Errors
     ///
@@ -67,7 +64,7 @@ impl Folder {
     }
 }
 
-/// Returns the folder at the end of a path; or that of the file at its end, and the file's name.
+/// Resolves a path to a folder, or to a file's folder and name.
 fn walk(path: &Path, end: End) -> io::Result<(Folder, OsString)> {
     let path = std::path::absolute(path)?;
     let mut folder = Folder::root()?;
@@ -107,12 +104,12 @@ fn walk(path: &Path, end: End) -> io::Result<(Folder, OsString)> {
         }
     }
     match end {
-        End::File => Err(io::Error::new(ErrorKind::IsADirectory, "it names a folder, and no file")),
+        End::File => Err(io::Error::new(ErrorKind::IsADirectory, "it's a folder, and not a file")),
         _ => Ok((folder, OsString::new())),
     }
 }
 
-/// Puts the parts of a path on a stack, the first on top.
+/// Pushes the parts of a path onto a stack, the first on top.
 fn push(rest: &mut Vec<OsString>, path: &Path) {
     let parts =
         path.components().rev().filter(|part| matches!(part, Component::Normal(_) | Component::ParentDir));
@@ -130,9 +127,9 @@ fn create(folder: &Folder, name: &OsStr, mode: u32, must_be_trusted: bool) -> io
     }
 }
 
-/// Fails if another user put a link into a folder where others may write, or the file at the end into a
-/// sticky one, where nobody else could replace it. Linux has such rules, too (`fs.protected_symlinks`), but
-/// not on all machines, and only for sticky folders.
+/// Fails if another user has put a link into a folder that others may write to, or the file at the end into a
+/// sticky one, where this user couldn't replace it. Linux has such a rule itself (`fs.protected_symlinks`),
+/// but not on all machines, and only for sticky folders.
 fn check_planted(folder: &mut Folder, name: &OsStr, user: u32) -> io::Result<()> {
     if !folder.is_shared || is_trusted(user) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Files of baked code: machine code that was compiled from PTX ahead of time, for the program that has the PTX.
+//! Reads and writes files of baked code: machine code that was compiled ahead of time from a program's PTX.
 //!
 //! | bytes | what |
 //! |---|---|
@@ -6,9 +6,10 @@
 //! | the index | for each entry its key, hash, place and length of its code, architecture, compiler |
 //! | the rest | code, each at a multiple of 16 |
 //!
-//! An entry is found by its [key](key_parts), a hash of the PTX and of the compiler's options; a key has an entry for each
-//! architecture. All hashes are SHA-256, which the caller computes ([`Hash`](type@Hash)). A reader needs the head and the index, and then only
-//! the code that it wants. Any bytes are read without a panic, and without memory of their size.
+//! An entry is found by its [key](key_parts), a hash of the PTX and the compiler's options; a key has an
+//! entry for each architecture. All hashes are SHA-256, which the caller computes ([`Hash`](type@Hash)). A
+//! reader needs the head and the index, then only the code that it wants. No bytes make it panic, or allocate
+//! memory of the size that they claim.
 //!
 //! ```
 //! use kernel_registry_format::baked::{self, Code, Hash};
@@ -31,19 +32,19 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-/// SHA-256 of these bytes, one part behind the other.
+/// Computes the SHA-256 of the concatenated parts.
 pub type Hash = fn(&[&[u8]]) -> [u8; 32];
 
-/// What follows the path of a program in the path of its file.
+/// The suffix that turns the path of a program into the path of its file.
 pub const SUFFIX: &str = ".baked";
 
-/// The version that is written, and the only one that is read.
+/// The version to write, and the only one that can be read.
 pub const VERSION: u32 = 1;
 
 /// The length of the head.
 pub const HEAD_LEN: usize = 56;
 
-/// The longest index that is read: some hundred thousand entries.
+/// The longest index that is accepted, with some hundred thousand entries.
 pub const MOST_INDEX: u64 = 32 << 20;
 
 const MAGIC: [u8; 8] = *b"krbaked\0";
@@ -53,15 +54,16 @@ const HASHED: usize = HEAD_LEN - 32;
 const ENTRY_LEN: usize = 32 + 32 + 8 + 8 + 4 + 4;
 const ALIGNMENT: usize = 16;
 
-/// The bytes of a PTX text that count for its key: those before the first zero, where the driver stops, without white space at both
-/// ends, which nobody can tell from what is around the text in a binary. All bytes of a fatbin count.
+/// Returns the bytes of a PTX text that its key depends on: up to the first zero, where the driver stops, and
+/// without white space at both ends, which can't be told from the surrounding bytes of a binary. All bytes of
+/// a fatbin count.
 pub fn text(ptx: &[u8]) -> &[u8] {
     let text = ptx.split(|byte| *byte == 0).next().unwrap_or_default();
     text.trim_ascii()
 }
 
-/// What the key of an image is the hash of: its bytes, a zero, and the compiler's options, a line each, such as
-/// `maxrregcount=64`. Of a text only [some bytes](text) count.
+/// Returns the parts whose hash is the key of an image: its bytes, a zero, and the compiler's options, one on
+/// a line, such as `maxrregcount=64`. For PTX, only [some bytes](text) count.
 pub fn key_parts<'a>(image: &'a [u8], options: &'a str) -> [&'a [u8]; 3] {
     [image, &[0], options.as_bytes()]
 }
@@ -69,11 +71,11 @@ pub fn key_parts<'a>(image: &'a [u8], options: &'a str) -> [&'a [u8]; 3] {
 /// Machine code to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Code<'a> {
-    /// What it was compiled from.
+    /// The key of the PTX and options.
     pub key: [u8; 32],
-    /// What it was compiled for: `sm_90`, `sm_90a`.
+    /// The architecture: `sm_90`, `sm_90a`.
     pub arch: &'a str,
-    /// What compiled it, with its version.
+    /// The compiler and its version.
     pub compiler: &'a str,
     /// The machine code.
     pub code: &'a [u8],
@@ -82,28 +84,28 @@ pub struct Code<'a> {
 /// An entry of the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// What it was compiled from.
+    /// The key of the PTX and options.
     pub key: [u8; 32],
-    /// What it was compiled for. Nothing says that it is an architecture.
+    /// The architecture. Not validated.
     pub arch: &'a str,
-    /// What compiled it.
+    /// The compiler and its version.
     pub compiler: &'a str,
     /// The hash of the code.
     pub hash: [u8; 32],
-    /// Where the code is in the file. It ends before the file does.
+    /// The offset of the code in the file. The code ends before the file does.
     pub offset: u64,
-    /// How long it is.
+    /// The length of the code.
     pub len: u64,
 }
 
 impl Entry<'_> {
-    /// Whether this is the code that was written.
+    /// Returns whether this is the code that was written.
     pub fn is_of(&self, code: &[u8], sha256: Hash) -> bool {
         code.len() as u64 == self.len && sha256(&[code]) == self.hash
     }
 }
 
-/// Writes a file.
+/// Returns the bytes of a file.
 pub fn write(codes: &[Code<'_>], sha256: Hash) -> Vec<u8> {
     let index_len: usize = codes.iter().map(|code| ENTRY_LEN + code.arch.len() + code.compiler.len()).sum();
     let mut file = Vec::new();
@@ -133,45 +135,48 @@ pub fn write(codes: &[Code<'_>], sha256: Hash) -> Vec<u8> {
     file
 }
 
-/// Why bytes are no file of baked code.
+/// Why bytes aren't a file of baked code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Damage {
-    /// They begin with something else.
+    /// The magic number is missing.
     Magic,
-    /// Another version wrote them.
+    /// The file has another version.
     Version {
-        /// That version.
+        /// The file's version.
         version: u32,
     },
-    /// They end too early.
+    /// The file is cut off.
     Truncated,
-    /// The index is longer than any that is written.
+    /// The index exceeds [`MOST_INDEX`].
     TooLong,
-    /// The index is not the one that was written.
+    /// The index doesn't match its hash.
     Hash,
-    /// The index makes no sense, although its hash is right.
+    /// The index is malformed, although its hash matches.
     Index,
+    /// Code is not the code that was written.
+    Code,
 }
 
 impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Damage::Magic => f.write_str("it is no file of baked code"),
+            Damage::Magic => f.write_str("it is not a file of baked code"),
             Damage::Version { version } => {
-                write!(f, "its version is {version}, and only {VERSION} is read here")
+                write!(f, "its version is {version}, and only {VERSION} can be read")
             }
             Damage::Truncated => f.write_str("it is truncated"),
             Damage::TooLong => f.write_str("its index is too long"),
             Damage::Hash => f.write_str("its index is damaged"),
-            Damage::Index => f.write_str("its index makes no sense"),
+            Damage::Index => f.write_str("its index is malformed"),
+            Damage::Code => f.write_str("code in it is damaged"),
         }
     }
 }
 
 impl core::error::Error for Damage {}
 
-/// How many bytes from the start of a file [`read`] needs, as its head says.
+/// Returns how many bytes from the start of a file [`read`] needs, according to its head.
 pub fn needed(head: &[u8]) -> Result<u64, Damage> {
     if !head.starts_with(&MAGIC) {
         return Err(Damage::Magic);
@@ -185,16 +190,17 @@ pub fn needed(head: &[u8]) -> Result<u64, Damage> {
     if length > MOST_INDEX { Err(Damage::TooLong) } else { Ok(HEAD_LEN as u64 + length) }
 }
 
-/// Reads the index from the bytes at the start of a file of this length. It needs no more bytes than [`needed`] says.
-pub fn read(bytes: &[u8], file_len: u64, sha256: Hash) -> Result<Index<'_>, Damage> {
+/// Parses the index from the start of a file of length `file_len`. [`needed`] returns how many bytes that
+/// takes.
+pub fn read(bytes: &[u8], file_len: u64, sha256: Hash) -> Result<Index, Damage> {
     let end = needed(bytes)?;
     let bytes = bytes.get(..end as usize).filter(|_| end <= file_len).ok_or(Damage::Truncated)?;
     let (head, index) = bytes.split_at(HEAD_LEN);
     if sha256(&[&head[..HASHED], index]) != head[HASHED..] {
         return Err(Damage::Hash);
     }
-    let (index, mut count) = (Index(index), 0_u64);
-    let mut entries = index.entries();
+    let mut count = 0_u64;
+    let mut entries = Entries(index);
     for entry in &mut entries {
         match entry.offset.checked_add(entry.len) {
             Some(last) if entry.offset >= end && last <= file_len => count += 1,
@@ -203,28 +209,28 @@ pub fn read(bytes: &[u8], file_len: u64, sha256: Hash) -> Result<Index<'_>, Dama
         }
     }
     let is_whole = entries.0.is_empty() && count == u64::from(u32::from_le_bytes(array(head, 12)));
-    is_whole.then_some(index).ok_or(Damage::Index)
+    is_whole.then(|| Index(index.to_vec())).ok_or(Damage::Index)
 }
 
 /// The index of a file.
-#[derive(Clone, Copy, Debug)]
-pub struct Index<'a>(&'a [u8]);
+#[derive(Clone, Debug)]
+pub struct Index(Vec<u8>);
 
-impl<'a> Index<'a> {
-    /// All entries.
-    pub fn entries(&self) -> Entries<'a> {
-        Entries(self.0)
+impl Index {
+    /// Returns all entries.
+    pub fn entries(&self) -> Entries<'_> {
+        Entries(&self.0)
     }
 }
 
-/// Iterator of [`Index::entries`].
+/// The iterator returned by [`Index::entries`].
 #[derive(Clone, Debug)]
 pub struct Entries<'a>(&'a [u8]);
 
 impl<'a> Iterator for Entries<'a> {
     type Item = Entry<'a>;
 
-    /// Stops at bytes that are no entry, and keeps them.
+    /// Ends at bytes that aren't an entry, and leaves them unread.
     fn next(&mut self) -> Option<Entry<'a>> {
         let (fixed, rest) = self.0.split_at_checked(ENTRY_LEN)?;
         let text = |bytes: &'a [u8], at| {
@@ -245,7 +251,7 @@ impl<'a> Iterator for Entries<'a> {
     }
 }
 
-/// `N` bytes at an offset, which are known to be there.
+/// Returns `N` bytes at an offset. The caller has checked the length.
 fn array<const N: usize>(bytes: &[u8], offset: usize) -> [u8; N] {
     bytes.get(offset..).and_then(|rest| rest.first_chunk()).copied().unwrap_or([0; N])
 }

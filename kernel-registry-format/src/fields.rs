@@ -1,10 +1,10 @@
-//! Reads the fields of a record: splits a payload into tags and bytes, and reads bytes as text or numbers.
+//! Parses the fields of a record: splits a payload into tags and bytes, and reads bytes as text or numbers.
 
 use core::fmt;
 
 use crate::layout::FIELD_HEADER_LEN;
 
-/// A defect of a malformed record.
+/// The defect of a malformed record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Problem {
@@ -69,7 +69,7 @@ impl<'a> Iterator for Fields<'a> {
 pub(crate) struct Seen(u32);
 
 impl Seen {
-    /// Adds a tag. Fails if the tag is there already, because a field may occur only once.
+    /// Adds a tag. Fails if it's already there, because a field may occur only once.
     pub(crate) fn add(&mut self, tag: u8) -> Result<(), Problem> {
         if self.has(tag) {
             return Err(Problem::FieldRepeated);

@@ -1,8 +1,9 @@
-//! The index of the build step: which image was compiled from which source. The build step writes it, the macro reads it.
+//! The build step's index, which maps each source to its compiled image. The build step writes it, and the
+//! macro reads it.
 //!
-//! The index is the text file [`FILE`] in the folder [`FOLDER`] of `$OUT_DIR`. Each line describes one source, with tabs
-//! between these fields: the source, its image, the image's origin, the structs that the source defines, the names of
-//! its kernels' parameters, and the signature of each `extern "C"` kernel.
+//! The index is the text file [`FILE`] in the folder [`FOLDER`] of `$OUT_DIR`. Each line describes one
+//! source, with tabs between these fields: the source, its image, the image's origin, the structs that the
+//! source defines, the names of its kernels' parameters, and the signature of each `extern "C"` kernel.
 //!
 //! ```
 //! use kernel_registry_format::index::{Entry, entries, find};
@@ -34,18 +35,19 @@ use crate::is_control;
 pub const FOLDER: &str = "kernel-registry";
 /// The file name of the index in [`FOLDER`].
 pub const FILE: &str = "index";
-/// The file in [`FOLDER`] whose existence says that the build script has set [`VARIABLE`] for the package's compilation.
+/// The marker file in [`FOLDER`] that exists if the build script has set [`VARIABLE`] for the package's
+/// compilation.
 pub const ANNOUNCED: &str = "announced";
-/// The environment variable that a build script sets for the package's compilation if it makes images. A build script that no
-/// longer makes images leaves old files in `$OUT_DIR`, but does not set the variable.
+/// The environment variable that a build script sets for the package's compilation if it makes images. A
+/// build script that no longer makes images leaves its old files in `$OUT_DIR`, but doesn't set the variable.
 pub const VARIABLE: &str = "KERNEL_REGISTRY_INDEX";
-/// The image's name in a line without an image.
+/// Takes the place of the image's name in a line without an image.
 pub const NO_IMAGE: &str = "-";
 
-/// The beginning of the field with structs. No signature begins with this.
+/// The prefix of the field with structs. No signature begins like this.
 const STRUCT: &str = "struct ";
 
-/// The beginning of the field with the names of parameters. No signature begins with this.
+/// The prefix of the field with the names of parameters. No signature begins like this.
 pub const NAMES: &str = "names ";
 
 /// One line of the index. `Display` writes that line.
@@ -57,12 +59,13 @@ pub struct Entry<'a> {
     pub image: Option<&'a str>,
     /// The compiler that made the image, or why there is no image.
     pub origin: &'a str,
-    /// The structs that the source defines, in one C++ text (`struct A { int a; }; struct B { int b; };`), the names of parameters after
-    /// [`NAMES`], and the signatures of `extern "C"` kernels, separated by tabs. Readers ignore what they cannot parse.
+    /// The structs that the source defines, as one C++ text (`struct A { int a; }; struct B { int b; };`),
+    /// the names of parameters after [`NAMES`], and the signatures of `extern "C"` kernels, separated by
+    /// tabs. Readers ignore fields that they can't parse.
     pub signatures: &'a str,
 }
 
-/// The error for an index line that another version of kernel-registry-build has written.
+/// The error for an index line from another version of kernel-registry-build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OtherVersion;
 

@@ -7,7 +7,7 @@ use crate::{Param, Params};
 /// One registered kernel, as it was declared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelRecord<'a> {
-    /// Path of the Rust type that stands for the kernel, such as `kernels::blas1::saxpy`.
+    /// Path of the Rust type that represents the kernel, such as `kernels::blas1::saxpy`.
     pub path: &'a str,
     /// The kernel's name in the image, which may be a mangled C++ name.
     pub symbol: &'a str,
@@ -25,17 +25,19 @@ pub struct KernelRecord<'a> {
     pub summary: &'a str,
     /// The parameters, in the order in which the kernel takes them.
     pub params: Params<'a>,
-    /// The names of the parameters in the CUDA source, such as `m, n, k`, if that tells them and they differ from the declared names.
+    /// The names of the parameters in the CUDA source, such as `m, n, k`, if they're known and differ from
+    /// the declared names.
     pub source_names: &'a str,
-    /// The least architecture that the declaration asks for: 80 for `arch = ">=80"`.
+    /// The lowest architecture that the declaration asks for: 80 for `arch = ">=80"`.
     pub min_arch: Option<u32>,
-    /// The threads of a block in x, y and z, if the declaration fixes them, or if the kernel was compiled for this block only.
+    /// The threads of a block in x, y and z, if the declaration fixes them, or if the kernel was compiled for
+    /// this block only.
     pub block: Option<[u32; 3]>,
     /// Bytes of dynamic shared memory, if the declaration fixes the number.
     pub shared: Option<u32>,
     /// Bytes of stack that a thread needs, if the declaration states the number.
     pub stack: Option<u32>,
-    /// Stack frames that were found in the image and that the driver does not report.
+    /// Stack frames in the image that the driver doesn't report.
     pub frames: StackFrames,
     /// Services of the driver that the kernel uses, such as printf, as found in its image.
     pub needs: Needs,
@@ -45,15 +47,15 @@ pub struct KernelRecord<'a> {
     pub copy: u64,
 }
 
-/// Stack frames that the driver's `LOCAL_SIZE_BYTES` leaves out.
+/// Stack frames that the driver's `LOCAL_SIZE_BYTES` omits.
 ///
-/// The driver counts the frames of a kernel and of all functions that the kernel calls, with two exceptions. The stack of
-/// recursive calls is left out, because it has no bound. A kernel that launches kernels also needs the stack of any kernel in
-/// its image, which is left out, too.
+/// The driver counts the frames of a kernel and of all functions that it calls, with two exceptions. It omits
+/// the stack of recursive calls, because that has no bound. And it omits the stack of kernels that a kernel
+/// launches, which may be any in its image.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct StackFrames {
-    /// The least stack in bytes of a kernel whose calls are recursive: the frames of one pass through its calls. Such a stack
-    /// has no known bound. `None` if no call is recursive.
+    /// The least stack in bytes of a kernel with recursive calls: the frames of one pass through its calls.
+    /// Such a stack has no known bound. `None` if no call is recursive.
     pub recursive: Option<u32>,
     /// The largest frame in the image in bytes, if the kernel launches kernels.
     pub launched: Option<u32>,
@@ -73,7 +75,8 @@ pub struct ImageRecord<'a> {
     pub len: u64,
     /// The image's variants, separated by commas: `sm_90` is machine code, `compute_75` is PTX.
     pub variants: &'a str,
-    /// Whether the image is PTX text whose kernels share no variables, so that each kernel can be compiled alone.
+    /// Whether the image is PTX whose kernels share no variables, so that each kernel can be compiled
+    /// separately.
     pub separable: bool,
 }
 
@@ -86,8 +89,9 @@ impl ImageRecord<'_> {
 
 /// Services of the driver that a kernel uses.
 ///
-/// A service counts if any function uses it that the kernel can call, whether or not a launch calls that function. If a
-/// kernel calls through pointers, it can call every function whose address is taken in the image.
+/// A service counts if any function that the kernel can call uses it, whether or not a launch calls that
+/// function. A kernel that calls through pointers can call every function whose address is taken in the
+/// image.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Needs {
@@ -104,11 +108,11 @@ pub struct Needs {
 }
 
 impl Needs {
-    /// The needs of a kernel that uses no service.
+    /// The needs of a kernel that doesn't use any service.
     pub const NONE: Needs =
         Needs { printf: false, assert: false, heap: false, device_launch: false, unknown: false };
 
-    /// The needs of a kernel of which nothing is known: it may need any service.
+    /// The needs of an unknown kernel, which may use any service.
     pub const UNKNOWN: Needs = Needs { unknown: true, ..Needs::NONE };
 
     /// Returns the union of two sets of needs.
@@ -150,7 +154,7 @@ impl Needs {
             assert: bits & 2 != 0,
             heap: bits & 4 != 0,
             device_launch: bits & 8 != 0,
-            // A bit from 16 up is a need of a newer version, which this version does not know.
+            // Bits from 16 up are needs that only newer versions know.
             unknown: bits >= 16,
         }
     }
@@ -163,8 +167,8 @@ pub struct LibraryRecord<'a> {
     pub version: &'a str,
     /// The compiler that built the copy, such as `rustc 1.95.0`.
     pub compiler: &'a str,
-    /// A number that identifies this copy in a program with several copies: of two versions, or of one version from two
-    /// sources.
+    /// A number that identifies this copy in a program with several copies: of two versions, or of one
+    /// version from two sources.
     pub copy: u64,
 }
 
@@ -191,10 +195,10 @@ impl<'a> KernelRecord<'a> {
         copy: 0,
     };
 
-    /// Returns the last part of the path, which is the declared name. The name of an instance of a generic kernel
-    /// contains the generic arguments: `reduce::<f32, 256>`.
+    /// Returns the last part of the path, which is the declared name. The name of an instance of a generic
+    /// kernel contains the generic arguments: `reduce::<f32, 256>`.
     pub fn name(&self) -> &'a str {
-        // In C++ there is no `::` before the arguments of a template.
+        // C++ has no `::` before the arguments of a template.
         let generic = self.path.find("::<").or_else(|| self.path.find('<')).unwrap_or(self.path.len());
         let start = self.path[..generic].rfind("::").map_or(0, |at| at + 2);
         &self.path[start..]

@@ -1,7 +1,7 @@
-//! The layout of a record's bytes, shared by writer and reader.
+//! Defines the layout of a record's bytes, shared by writer and reader.
 //!
-//! A record is a header and a payload. The layout of the header never changes, so that any reader can skip records of newer
-//! versions:
+//! A record is a header and a payload. The layout of the header never changes, so that any reader can skip
+//! records of newer versions:
 //!
 //! | bytes | what |
 //! |---|---|
@@ -10,14 +10,14 @@
 //! | 10..12 | kind: 0 library, 1 kernel |
 //! | 12..16 | length of the payload |
 //!
-//! The payload is a sequence of fields. A field is a tag (one byte), a length (four bytes) and that many bytes. A reader skips
-//! fields whose tag it does not know. So a new field needs no new version, but a new meaning of an old field does. Numbers are
-//! little endian; text is UTF-8.
+//! The payload is a sequence of fields. A field is a tag (one byte), a length (four bytes) and that many
+//! bytes. A reader skips fields whose tag it does not know. So a new field needs no new version, but a new
+//! meaning of an old field does. Numbers are little endian; text is UTF-8.
 
 /// The first bytes of every record.
 pub const MAGIC: [u8; 8] = *b"KRNLREC\x1a";
 
-/// The version of the records that this crate writes, and the newest that it reads.
+/// The version of the records that this crate writes, and the newest that it can read.
 pub const VERSION: u16 = 1;
 
 /// The length of the header in front of every payload.
@@ -26,7 +26,7 @@ pub const HEADER_LEN: usize = 16;
 /// The length of a field's header: a tag of one byte, and a length of four bytes.
 pub(crate) const FIELD_HEADER_LEN: usize = 5;
 
-/// The value that a record has for a number that the declaration does not fix.
+/// The value of a number that the declaration doesn't fix.
 pub const NOT_FIXED: u32 = u32::MAX;
 
 pub(crate) mod kind {
@@ -49,7 +49,8 @@ pub(crate) mod kernel {
     pub(crate) const MIN_ARCH: u8 = 9;
     pub(crate) const IMAGE_FILE: u8 = 10;
     pub(crate) const IMAGE_LEN: u8 = 11;
-    /// The block's threads in x, y and z, and the dynamic shared memory; each is `NOT_FIXED` if the declaration does not fix it.
+    /// The block's threads in x, y and z, and the dynamic shared memory; each is `NOT_FIXED` if the
+    /// declaration does not fix it.
     pub(crate) const LAUNCH: u8 = 12;
     /// For each parameter, the size and the alignment of its value or element.
     pub(crate) const LAYOUTS: u8 = 13;
@@ -65,7 +66,8 @@ pub(crate) mod kernel {
     /// Present if the kernel's image is separable; has no bytes.
     pub(crate) const IMAGE_SEPARABLE: u8 = 19;
 
-    /// The names of the parameters in the source, separated by commas, if they differ from the declared names.
+    /// The names of the parameters in the source, separated by commas, if they differ from the declared
+    /// names.
     pub(crate) const SOURCE_NAMES: u8 = 20;
 
     /// The fields that every kernel must have.
@@ -79,8 +81,8 @@ pub(crate) mod param {
     pub(crate) const PASS: u8 = 3;
     /// Present if the parameter may be null; has no bytes.
     pub(crate) const NULLABLE: u8 = 4;
-    /// Present if the kernel takes the length of the slice. One byte: 1 if the length is the next parameter, 2 if it is in the
-    /// same parameter.
+    /// Present if the kernel takes the length of the slice. One byte: 1 if the length is the next parameter,
+    /// 2 if it is in the same parameter.
     pub(crate) const LENGTH: u8 = 5;
 }
 

@@ -1,5 +1,6 @@
-//! Models, writers and readers of two formats: the record that each kernel leaves in the binary, and the index of images that
-//! the build step leaves. This crate has no dependencies, so any tool that reads binaries may depend on it.
+//! Models, writers and readers of the record that each kernel leaves in the binary, the index of images that
+//! the build step leaves, and files of baked code. This crate has no dependencies, so any tool that reads
+//! binaries can depend on it.
 //!
 //! | module | contents |
 //! |---|---|
@@ -12,14 +13,14 @@
 //!
 //! # Records
 //!
-//! `#[gpu_kernel]` describes a kernel as a [`KernelRecord`]. The macro encodes a part of the record while it expands
-//! ([`fixed_fields`]); the code that it expands to encodes the rest at compile time ([`encode`]). The bytes go into a separate
-//! link section ([`section`]). [`Records`] reads that section back, from a file on disk or from the running program. Writer
-//! and reader share one model, so they cannot drift apart.
+//! `#[gpu_kernel]` describes a kernel as a [`KernelRecord`]. The macro encodes a part of the record while it
+//! expands ([`fixed_fields`]); the code that it expands to encodes the rest at compile time ([`encode`]). The
+//! bytes go into a separate link section ([`section`]). [`Records`] reads that section back, from a file on
+//! disk or from the running program. Writer and reader share one model, so they can't drift apart.
 //!
-//! The bytes hold no pointers: a `&str` in a link section is a relocation, and reads as zero in a file that lld has written.
-//! Records have alignment 1 and state their own length, so a linker may put them in any order, with zeros between them as
-//! padding.
+//! The bytes hold no pointers: a `&str` in a link section is a relocation, and reads as zero in a file that
+//! lld has written. Records have alignment 1 and state their own length, so a linker may put them in any
+//! order, with zeros between them as padding.
 //!
 //! ```
 //! use kernel_registry_format::{KernelRecord, Param, Params, Pass, Record, Records, write_kernel};

@@ -16,17 +16,19 @@ pub struct Param<'a> {
     pub ty: &'a str,
     /// How the parameter is passed.
     pub pass: Pass,
-    /// Whether the parameter is an `Option` of a slice. If a launch passes `None`, the kernel gets a null pointer.
+    /// Whether the parameter is an `Option` of a slice. For `None`, the kernel gets a null pointer.
     pub nullable: bool,
-    /// Where the kernel finds the length of a slice, if the kernel takes the length.
+    /// Where the kernel finds the length of a slice, if it takes one.
     pub length: Option<SliceLength>,
-    /// The size of the argument in bytes, without a length that is a separate parameter ([`SliceLength::Next`]).
+    /// The size of the argument in bytes, without a length that is a separate parameter
+    /// ([`SliceLength::Next`]).
     pub size: u32,
     /// The alignment of the argument in bytes.
     pub align: u32,
     /// The size of an element that a slice or pointer points to. For a value, the size of the value.
     pub element_size: u32,
-    /// The alignment of an element that a slice or pointer points to. For a value, the alignment of the value.
+    /// The alignment of an element that a slice or pointer points to. For a value, the alignment of the
+    /// value.
     pub element_align: u32,
 }
 
@@ -45,7 +47,7 @@ pub enum Pass {
     PointerMut,
 }
 
-/// Where a kernel finds the number of elements of a slice. Only kernels that a Rust compiler has compiled take this number:
+/// Where a kernel finds the number of elements of a slice. Only kernels compiled from Rust take it, because
 /// CUDA C++ has no slices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SliceLength {
@@ -94,8 +96,8 @@ impl<'a> Param<'a> {
         Param { length: Some(length), size, ..self }
     }
 
-    /// Reads a parameter's declaration from the parameter's field. Another field has the sizes and alignments of all
-    /// parameters.
+    /// Decodes a parameter's declaration from its field. Sizes and alignments of all parameters are in
+    /// another field.
     pub(crate) fn decode(payload: &'a [u8]) -> Result<Self, Problem> {
         let (mut param, mut seen) = (Param::new("", "", Pass::Value, 0, 0), Seen::default());
         for field in Fields(payload) {
@@ -120,7 +122,7 @@ impl<'a> Param<'a> {
         Ok(param)
     }
 
-    /// Returns this parameter with the size and alignment that a record has for it.
+    /// Returns this parameter with the size and alignment from the record.
     fn with_layout(self, layout: [u8; 8]) -> Self {
         let [s0, s1, s2, s3, a0, a1, a2, a3] = layout;
         let Param { name, ty, pass, nullable, length, .. } = self;
@@ -142,7 +144,7 @@ impl Pass {
     pub(crate) const ALL: [Pass; 5] =
         [Pass::Value, Pass::Slice, Pass::SliceMut, Pass::Pointer, Pass::PointerMut];
 
-    /// Returns the number that a record has for this variant: its index in `ALL`.
+    /// Returns the number for this variant in records: its index in `ALL`.
     pub(crate) const fn code(self) -> u8 {
         self as u8
     }
@@ -162,7 +164,7 @@ impl Pass {
 }
 
 impl SliceLength {
-    /// Returns the number that a record has for this variant.
+    /// Returns the number for this variant in records.
     pub(crate) const fn code(self) -> u8 {
         match self {
             SliceLength::Next => 1,
@@ -201,8 +203,8 @@ pub struct Params<'a>(pub(crate) Repr<'a>);
 pub(crate) enum Repr<'a> {
     /// Parameters from a declaration.
     Declared(&'a [Param<'a>]),
-    /// Parameters from a record: the fields of the record, and the size and alignment of each parameter. The decoder has
-    /// checked both.
+    /// Parameters from a record: the fields of the record, and the size and alignment of each parameter. The
+    /// decoder has checked both.
     Recorded { fields: &'a [u8], layouts: &'a [[u8; 8]] },
 }
 
@@ -268,7 +270,7 @@ impl<'a> Iterator for ParamsIter<'a> {
             Repr::Recorded { fields, layouts } => {
                 let (sizes, rest) = layouts.split_first()?;
                 *layouts = rest;
-                // The decoder has checked all fields, so no error is lost here.
+                // The decoder has checked all fields, so this ignores no error.
                 let mut rest = Fields(fields);
                 let mut known = rest.by_ref().map_while(Result::ok);
                 let (_, bytes) = known.find(|(tag, _)| *tag == layout::kernel::PARAM)?;

@@ -1,10 +1,10 @@
-//! Makes text of a binary, an image, a driver or a compiler safe to show in a terminal.
+//! Makes text from a binary, an image, a driver or a compiler safe to show in a terminal.
 
 use core::fmt;
 
-/// Text of which `Display` escapes each character that a terminal obeys instead of showing, as in `\u001b`. The escaped
-/// characters are control characters except newline and tab, and characters that change the direction of other text. A JSON
-/// string with these escapes means the original text.
+/// Text whose `Display` escapes each character that a terminal would obey instead of show, as in `\u001b`:
+/// control characters except newline and tab, and characters that change the direction of text. Inside a JSON
+/// string, the escapes mean the original characters.
 ///
 /// ```
 /// use kernel_registry_format::Printable;
@@ -25,8 +25,9 @@ impl fmt::Display for Printable<'_> {
     }
 }
 
-/// Returns whether a character controls how text is shown: line breaks, escape sequences, changes of direction, and the format
-/// characters of Unicode, which are invisible. Readers of images and of the index refuse a name with such a character.
+/// Returns whether a character controls how text is shown: line breaks, escape sequences, changes of
+/// direction, and Unicode's format characters, which are invisible. Readers of images and of the index refuse
+/// names with such characters.
 ///
 /// ```
 /// use kernel_registry_format::is_control;
@@ -36,7 +37,7 @@ impl fmt::Display for Printable<'_> {
 /// ```
 pub fn is_control(c: char) -> bool {
     match c {
-        // The format characters of Unicode, except those that change the direction.
+        // Unicode's format characters, except for changes of direction.
         '\u{ad}' | '\u{6dd}' | '\u{70f}' | '\u{8e2}' | '\u{180e}' | '\u{feff}' => true,
         '\u{600}'..='\u{605}' | '\u{890}'..='\u{891}' | '\u{200b}'..='\u{200d}' => true,
         '\u{2060}'..='\u{206f}' | '\u{fff9}'..='\u{fffb}' | '\u{13430}'..='\u{1343f}' => true,
@@ -67,7 +68,7 @@ mod tests {
         let shown = |text| Printable(text).to_string();
         assert_eq!(shown("a\tb\nµ ∀ 核"), "a\tb\nµ ∀ 核");
         assert_eq!(shown("\0\r\u{8}\u{1b}]0;x\u{7}\u{7f}"), "\\u0000\\u000d\\u0008\\u001b]0;x\\u0007\\u007f");
-        // An 8-bit terminal reads this as an escape sequence, too.
+        // An 8-bit terminal reads this as an escape sequence too.
         assert_eq!(shown("\u{9b}31m"), "\\u009b31m");
         assert_eq!(shown("k\u{202e}x\u{2066}y"), "k\\u202ex\\u2066y");
     }

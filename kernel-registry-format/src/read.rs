@@ -1,4 +1,4 @@
-//! Decodes records. Whatever the bytes are, decoding ends, allocates nothing and never panics.
+//! Decodes records. Whatever the bytes are, decoding terminates, allocates nothing and never panics.
 
 use core::fmt;
 
@@ -11,7 +11,7 @@ use crate::{ImageRecord, KernelRecord, LibraryRecord, Needs, Param, Params, Prob
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(
     clippy::large_enum_variant,
-    reason = "records are looked at one by one, and this crate allocates nothing"
+    reason = "records are handled one by one, and this crate allocates nothing"
 )]
 #[non_exhaustive]
 pub enum Record<'a> {
@@ -19,7 +19,7 @@ pub enum Record<'a> {
     Kernel(KernelRecord<'a>),
     /// The copy of kernel-registry that the binary contains.
     Library(LibraryRecord<'a>),
-    /// A record of a later version, or of a kind that this version does not know. The payload is not read.
+    /// A record of a newer version or an unknown kind. The payload isn't decoded.
     Newer {
         /// The version in the record's header.
         version: u16,
@@ -28,8 +28,8 @@ pub enum Record<'a> {
 
 /// An iterator over the records of a section, in the order in which the linker put them.
 ///
-/// Zeros between records are padding, and are skipped. The first malformed record ends the iteration with an error, because
-/// the bytes after it cannot be trusted.
+/// Zeros between records are padding. The first malformed record ends the iteration with an error, because
+/// the bytes after it can't be trusted.
 #[derive(Clone, Debug)]
 pub struct Records<'a>(Frames<'a>);
 
@@ -38,7 +38,7 @@ pub struct Records<'a>(Frames<'a>);
 pub struct Malformed {
     /// The offset of the record in bytes from the start of the section.
     pub offset: usize,
-    /// The mistake in the record.
+    /// The defect of the record.
     pub problem: Problem,
 }
 
@@ -65,7 +65,7 @@ impl<'a> Iterator for Records<'a> {
     }
 }
 
-/// An iterator over the frames of a section, which are not decoded yet.
+/// An iterator over the frames of a section, without decoding them.
 #[derive(Clone, Debug)]
 pub struct Frames<'a> {
     section: &'a [u8],

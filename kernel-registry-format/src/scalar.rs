@@ -1,4 +1,4 @@
-//! Number types of C++ and of Rust, and which Rust types match which C++ types.
+//! Defines the number types of C++ and Rust, and which Rust types match which C++ types.
 
 use core::fmt;
 
@@ -43,7 +43,7 @@ const SCALARS: [(Scalar, &str, u32); 15] = [
     (Scalar::Double, "double", 8),
 ];
 
-/// The kind of a Rust type, for comparing a declared parameter with the kernel's parameter.
+/// The kind of a Rust type, to compare a declared parameter with the kernel's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[allow(missing_docs)] // The names are those of Rust.
@@ -88,8 +88,8 @@ impl Scalar {
         }
     }
 
-    /// Returns whether a Rust type can stand for this C++ type. Any type can stand for `void`, because `void` occurs only as
-    /// a pointee.
+    /// Returns whether a Rust type matches this C++ type. Any type matches `void`, which only occurs as a
+    /// pointee.
     pub const fn accepts(self, rust: RustType) -> bool {
         match self {
             Scalar::Void => true,
@@ -111,7 +111,7 @@ impl Scalar {
 }
 
 impl RustType {
-    /// Returns the number type of this name. Assumes that a type called `u32` is Rust's `u32`, and not another type of that name.
+    /// Returns the number type with this name. Assumes that a type called `u32` is Rust's `u32`.
     pub fn named(name: &str) -> Option<RustType> {
         Some(match name {
             "bool" => RustType::Bool,
@@ -130,7 +130,8 @@ impl RustType {
         })
     }
 
-    /// Returns the type's size in bytes, which is also its alignment. Returns `None` for a struct, whose size is not known.
+    /// Returns the type's size in bytes, which is also its alignment. Returns `None` for a struct, whose size
+    /// is not known.
     pub const fn size(self) -> Option<u32> {
         Some(match self {
             RustType::Bool | RustType::U8 | RustType::I8 => 1,
@@ -141,8 +142,8 @@ impl RustType {
         })
     }
 
-    /// Returns the names that CUDA's headers have for this type, such as `__half` for `half::f16`. Empty if they define no such
-    /// type.
+    /// Returns the names that CUDA's headers have for this type, such as `__half` for `half::f16`. Empty if
+    /// they define no such type.
     pub const fn cuda_names(self) -> &'static [&'static str] {
         match self {
             RustType::F16 => &["__half"],
@@ -153,11 +154,11 @@ impl RustType {
     }
 }
 
-/// Returns whether a Rust type with the first size and alignment can stand for a CUDA type with the second. An alignment of 0
-/// means that the alignment is not known.
+/// Returns whether a Rust type with the first size and alignment matches a CUDA type with the second. An
+/// alignment of 0 is unknown.
 ///
-/// A Rust type of 128 bytes may be aligned to 64 where CUDA aligns to 128: `CUtensorMap` is aligned to 64 until CUDA 12, and to
-/// 128 from CUDA 13 on.
+/// A Rust type of 128 bytes may be aligned to 64 where CUDA aligns to 128, because `CUtensorMap` is aligned
+/// to 64 up to CUDA 12, and to 128 since CUDA 13.
 pub const fn same_layout([size, align]: [u32; 2], [cuda_size, cuda_align]: [u32; 2]) -> bool {
     let known = cuda_align != 0 && !(size == 128 && align == 64 && cuda_align == 128);
     size == cuda_size && (!known || align == cuda_align)

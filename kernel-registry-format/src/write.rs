@@ -1,16 +1,17 @@
 //! Encodes records, in two halves.
 //!
-//! [`fixed_fields`] runs in the macro, and writes the facts of the declaration. [`encode`] is evaluated by the compiler, and
-//! adds the module's path and the sizes of types. The compiler's interpreter copies a whole array in one step, but needs a
-//! step for each call and for every few bytes that a loop copies. So the record is a struct of arrays. With a loop over bytes
-//! or fields, a thousand kernels took 25 seconds to compile.
+//! [`fixed_fields`] runs in the macro, and writes the facts of the declaration. [`encode`] is evaluated by
+//! the compiler, and adds the module's path and the sizes of types. The record is a struct of arrays because
+//! the compiler's interpreter copies a whole array in one step, but needs a step for each call and for every
+//! few bytes of a loop. With a loop over bytes or fields, a thousand kernels took 25 seconds to compile.
 
 use alloc::vec::Vec;
 
 use crate::layout::{self, FIELD_HEADER_LEN, HEADER_LEN, MAGIC, NOT_FIXED, VERSION, kind};
 use crate::{KernelRecord, LibraryRecord, Needs, Param, StackFrames};
 
-/// Writes the fields that the macro knows from declaration and image: all but path, launch, stack, copy and layouts.
+/// Writes the fields that the macro knows from the declaration and the image: all but path, launch, stack,
+/// copy and layouts.
 pub fn fixed_fields(kernel: &KernelRecord<'_>, out: &mut impl Extend<u8>) {
     text(layout::kernel::SYMBOL, kernel.symbol, out);
     text(layout::kernel::PACKAGE, kernel.package, out);
@@ -58,7 +59,7 @@ pub fn fixed_fields(kernel: &KernelRecord<'_>, out: &mut impl Extend<u8>) {
     }
 }
 
-/// The bytes of a kernel's record, as the section holds them. All fields are arrays of bytes with alignment 1, so there is no
+/// The bytes of a kernel's record in its section. All fields are byte arrays with alignment 1, so there is no
 /// padding.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
@@ -78,8 +79,8 @@ pub struct Encoded<const FIXED: usize, const PATH: usize, const PARAMS: usize> {
 }
 
 impl<const FIXED: usize, const PATH: usize, const PARAMS: usize> Encoded<FIXED, PATH, PARAMS> {
-    /// Returns the threads of a block in x, y and z, and the bytes of dynamic shared memory. Each is [`NOT_FIXED`] if the
-    /// declaration does not fix it.
+    /// Returns the threads of a block in x, y and z, and the bytes of dynamic shared memory. Each is
+    /// [`NOT_FIXED`] if the declaration doesn't fix it.
     pub const fn launch(&self) -> &[[u8; 4]; 4] {
         &self.launch
     }
@@ -105,8 +106,9 @@ impl<const FIXED: usize, const PATH: usize, const PARAMS: usize> Encoded<FIXED, 
     }
 }
 
-/// Builds a record. `fixed` holds the output of [`fixed_fields`]. Block, `shared` and `stack` are [`NOT_FIXED`] where the
-/// declaration does not fix them. `layouts` holds, for each parameter, the size and the alignment of its value or element.
+/// Builds a record. `fixed` is the output of [`fixed_fields`]. Block, `shared` and `stack` are [`NOT_FIXED`]
+/// if the declaration doesn't fix them. `layouts` has the size and alignment of each parameter's value or
+/// element.
 pub const fn encode<const FIXED: usize, const PATH: usize, const PARAMS: usize>(
     fixed: &[u8; FIXED],
     path: &str,
@@ -209,7 +211,7 @@ fn bytes(tag: u8, bytes: &[u8], out: &mut impl Extend<u8>) {
     out.extend(bytes.iter().copied());
 }
 
-/// Copies bytes into `to` at the offset `at`. Returns the offset after them.
+/// Copies bytes into `to` at the offset `at`. Returns the end offset.
 const fn put(to: &mut [u8], at: usize, bytes: &[u8]) -> usize {
     let mut index = 0;
     while index < bytes.len() {

@@ -1,4 +1,4 @@
-//! Tests of files of baked code: what was written is read, and what is damaged is noticed.
+//! Tests that files of baked code are read as written, and that damage is detected.
 
 use kernel_registry_format::baked::{self, Code, Damage, Entry, HEAD_LEN, MOST_INDEX, read, write};
 use sha2::{Digest, Sha256};
@@ -15,13 +15,13 @@ const CODES: [Code<'static>; 3] = [
     Code { key: [2; 32], arch: "sm_120", compiler: "nvJitLink 13.5", code: b"" },
 ];
 
-/// An entry, and its code if that is as it was written.
+/// An entry, and its code unless that is damaged.
 type Found<'a> = (Entry<'a>, Option<&'a [u8]>);
 
-/// All entries, as a reader of the whole file finds them.
+/// Returns all entries, as a reader of the whole file finds them.
 fn contents(file: &[u8]) -> Result<Vec<Found<'_>>, Damage> {
-    let entries = read(file, file.len() as u64, sha256)?.entries();
-    Ok(entries
+    let index = Box::leak(Box::new(read(file, file.len() as u64, sha256)?));
+    Ok({ index.entries() }
         .map(|entry| {
             let code = &file[entry.offset as usize..][..entry.len as usize];
             (entry, entry.is_of(code, sha256).then_some(code))
@@ -61,7 +61,7 @@ fn every_flipped_byte_is_noticed() {
             bytes[at] ^= flip;
             match contents(&bytes) {
                 Err(damage) => assert!(!damage.to_string().is_empty()),
-                // Between the codes are zeros that mean nothing.
+                // The zeros between codes have no meaning.
                 Ok(read) => {
                     let whole = read.iter().filter(|(_, code)| code.is_some()).count();
                     assert!(whole == CODES.len() - 1 || file[at] == 0, "byte {at}");
@@ -74,7 +74,7 @@ fn every_flipped_byte_is_noticed() {
 #[test]
 fn every_truncation_is_an_error() {
     let file = write(&CODES, sha256);
-    // The last code is empty: nothing is behind the zeros in front of it.
+    // The last code is empty, so nothing follows the zeros before it.
     let end = contents(&file).unwrap()[2].0.offset as usize;
     for length in 0..end {
         assert!(
@@ -84,7 +84,7 @@ fn every_truncation_is_an_error() {
     }
 }
 
-/// Replaces bytes of the file, and gives it the hash of what it is then.
+/// Changes the file, and updates its hash.
 fn forged(change: impl Fn(&mut [u8])) -> Vec<u8> {
     let mut file = write(&CODES, sha256);
     change(&mut file);
@@ -94,7 +94,7 @@ fn forged(change: impl Fn(&mut [u8])) -> Vec<u8> {
     file
 }
 
-/// A hash keeps nobody from writing nonsense.
+/// A correct hash doesn't keep others from writing nonsense.
 #[test]
 fn nonsense_with_a_right_hash_is_refused() {
     let damage = |change: &dyn Fn(&mut [u8])| contents(&forged(change)).unwrap_err();

@@ -1,4 +1,5 @@
-//! Tests that the decoder reads what the encoder writes, at compile time and at run time, and survives any other bytes.
+//! Tests that the decoder reads what the encoder writes, at compile time and at run time, and survives any
+//! other bytes.
 
 use kernel_registry_format::{
     Encoded, HEADER_LEN, ImageRecord, KernelRecord, LibraryRecord, Needs, Param, Params, Pass, Problem,
@@ -89,7 +90,7 @@ fn a_kernel_that_was_read_can_be_written_again() {
     assert_eq!(record(&read), written);
 }
 
-/// Encodes as the macro does: the fixed fields first, the rest by `encode`.
+/// Encodes as the macro does: the fixed fields first, the rest with `encode`.
 #[test]
 fn what_was_written_at_compile_time_is_read() {
     /// The length of the fixed fields. In real code the macro computes it.
@@ -114,7 +115,8 @@ fn what_was_written_at_compile_time_is_read() {
     assert_eq!(only(&bytes), Ok(Record::Kernel(FULL)));
 }
 
-/// A reader of a version without nullable parameters and slice lengths skips their fields. Unknown tags stand for that here.
+/// Simulates a version without nullable parameters and slice lengths, which skips their fields, by giving
+/// them unknown tags.
 #[test]
 fn an_older_reader_skips_the_fields_for_nullable_parameters_and_lengths() {
     let mut bytes = record(&FULL);

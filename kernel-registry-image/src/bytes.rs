@@ -1,4 +1,5 @@
-//! Reads little-endian numbers at an offset of a byte slice. The functions return `None` beyond the slice's end.
+//! Reads little-endian numbers at an offset of a byte slice. The functions return `None` beyond the slice's
+//! end.
 
 /// Returns the `N` bytes at an offset.
 pub(crate) fn array<const N: usize>(bytes: &[u8], offset: usize) -> Option<[u8; N]> {

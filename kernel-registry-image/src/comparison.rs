@@ -1,7 +1,8 @@
 //! Compares the parameters of a declaration in Rust with those of the kernel in an image.
 //!
-//! `#[gpu_kernel]` compares while a crate is compiled, when only the names of types are known. `cargo kernels check`
-//! compares a binary, when sizes are known, but not the types that aliases stand for. Both use the same rules and messages.
+//! `#[gpu_kernel]` compares while a crate is compiled, when only the names of types are known.
+//! `cargo kernels check` compares a binary, when sizes are known, but not what aliases resolve to. Both use
+//! the same rules and messages.
 //!
 //! ```
 //! use kernel_registry_format::Pass;
@@ -50,10 +51,10 @@ pub struct Param<'a> {
 /// The result of comparing a declared parameter with the kernel's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Both parameters agree, as far as names and layouts tell.
+    /// The parameters agree, as far as names and layouts show.
     Meets,
-    /// Both parameters agree if the declared type, or its element type, is the expected type. Only returned if the
-    /// layout is unknown.
+    /// The parameters agree if the declared type, or its element type, is the expected one. Only returned if
+    /// the layout is unknown.
     Needs {
         /// The expected type.
         expected: Expected,
@@ -75,13 +76,13 @@ pub enum Expected {
     Layout {
         /// The size in bytes.
         size: u32,
-        /// The alignment in bytes, or 0 if the image does not tell.
+        /// The alignment in bytes, or 0 if the image doesn't say.
         align: u32,
-        /// The fields of a struct, if a source tells them. Otherwise empty.
+        /// The fields of a struct, if a source has them. Otherwise empty.
         fields: Vec<PlacedField>,
     },
-    /// The type that CUDA's headers define under this name. A Rust type that stands for no CUDA type will also do, if size
-    /// and alignment are these.
+    /// The type that CUDA's headers define under this name. Any Rust type with the same size and alignment
+    /// will do too, unless it has a CUDA counterpart.
     Named {
         /// The name: `float4`.
         name: String,
@@ -95,13 +96,13 @@ pub enum Expected {
 /// A difference between a declaration and the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
-    /// The respect in which declaration and kernel differ.
+    /// The kind of difference.
     pub about: About,
     /// The error message, which describes both.
     pub message: String,
 }
 
-/// Respects in which a declaration and a kernel can differ.
+/// The kinds of differences between a declaration and a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum About {
@@ -142,8 +143,8 @@ impl fmt::Display for Mismatch {
     }
 }
 
-/// Compares the symbol. `file` is the name of the image in messages. nvcc's hashes of the source's path do not count: see
-/// [`stable_symbol`].
+/// Compares the symbol, ignoring nvcc's hashes of the source's path: see [`stable_symbol`]. `file` is the
+/// name of the image in messages.
 pub fn compare_symbol(declared: &str, entry: &Entry, file: &str) -> Result<(), Mismatch> {
     let symbol = &entry.symbol;
     if declared == symbol || stable_symbol(declared) == stable_symbol(symbol) {
@@ -168,7 +169,7 @@ pub fn compare_count(declared: usize, entry: &Entry, file: &str) -> Result<(), M
     Err(Mismatch { about: About::Count, message })
 }
 
-/// The block sizes that a kernel was compiled for, by its launch bounds.
+/// The block sizes that a kernel's launch bounds allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockRule {
     /// Blocks of this shape.
@@ -192,7 +193,8 @@ impl BlockRule {
         }
     }
 
-    /// Returns the error message for blocks that the rule does not allow. The caller appends the size of the refused block.
+    /// Returns the error message for blocks that the rule forbids. The caller appends the size of the refused
+    /// block.
     pub fn message(self, entry: &Entry) -> String {
         let name = entry.name();
         match self {
@@ -217,11 +219,12 @@ pub fn compare_block(block: [u32; 3], entry: &Entry) -> Result<(), Mismatch> {
 }
 
 impl Param<'_> {
-    /// Compares this parameter with the kernel's parameter at the same index. `file` is the name of the image in messages.
+    /// Compares this parameter with the kernel's parameter at the same index. `file` is the name of the image
+    /// in messages.
     pub fn compare(&self, index: usize, entry: &Entry, file: &str) -> Verdict {
         let cuda = entry.cuda_type(index);
         let Some(layout) = entry.params.get(index) else { return Verdict::Meets };
-        // The message is a closure, because most parameters are right and need no message.
+        // A closure, because most parameters are right and need no message.
         let message = || {
             let (name, spelled, there, whole) = (self.name, self.spelled, there(cuda, layout), whole(entry));
             format!("`{name}` is `{spelled}` here, and {there} in `{whole}` of `{file}`")
@@ -238,8 +241,8 @@ impl Param<'_> {
         }
     }
 
-    /// Describes size and alignment of the declared type, if the layouts differ. Number types need no description: everybody knows
-    /// their sizes.
+    /// Describes size and alignment of the declared type, if the layouts differ. Number types are left out,
+    /// because their sizes are well known.
     fn own_layout(&self, about: About) -> String {
         match self.layout {
             Some([size, align]) if about == About::Layout && RustType::named(self.element()).is_none() => {
@@ -268,13 +271,14 @@ impl Param<'_> {
         inside.filter(|_| self.is_nullable()).unwrap_or(self.spelled)
     }
 
-    /// Returns whether the declared type is a slice in an `Option`, which ends with `>`. A slice alone ends with `]`.
+    /// Returns whether the declared type is a slice in an `Option`, which ends with `>`. A slice alone ends
+    /// with `]`.
     fn is_nullable(&self) -> bool {
         matches!(self.pass, Pass::Slice | Pass::SliceMut) && self.spelled.ends_with('>')
     }
 
-    /// Returns the expected type, or `None` if any type will do. An error says in which respect the parameters differ, and how
-    /// to declare the parameter instead.
+    /// Returns the expected type, or `None` if any type will do. An error has what differs, and how to
+    /// declare the parameter instead.
     fn expected(
         &self,
         cuda: Option<&CudaType>,
@@ -328,7 +332,8 @@ impl Param<'_> {
             CudaType::Scalar(Scalar::Void) => None,
             _ if self.element().rsplit("::").next() == Some("c_void") => None,
             CudaType::Scalar(scalar) => Some(Expected::Scalar(*scalar)),
-            // The mangled name does not tell the layout of named types; the layouts of CUDA's own types are known here.
+            // A mangled name doesn't have the layout of named types, so only those of CUDA's own types are
+            // known.
             CudaType::Named(name) => {
                 layout_of(name).map(|[size, align]| Expected::Named { name: name.clone(), size, align })
             }
@@ -336,7 +341,8 @@ impl Param<'_> {
         }
     }
 
-    /// Compares the declared type with the expected type, by name or layout. Returns `None` if neither is known.
+    /// Compares the declared type with the expected one, by name or layout. Returns `None` if neither is
+    /// known.
     fn settle(&self, expected: &Expected) -> Option<Result<(), About>> {
         let name = self.element();
         let number = RustType::named(name);
@@ -360,8 +366,8 @@ impl Param<'_> {
     }
 }
 
-/// Returns the kernel's signature in C++ or C, or the kernel's name. A long text is cut, because each parameter's message can
-/// contain the text.
+/// Returns the kernel's signature in C++ or C, or its name. Long texts are cut, because the message of every
+/// parameter may contain this one.
 fn whole(entry: &Entry) -> String {
     const LONGEST: usize = 1000;
     let mut whole = match entry.typed_signature() {

@@ -1,7 +1,7 @@
 //! Reads cubins: ELF files with machine code for one architecture.
 //!
-//! NVIDIA does not document the format. This code is based on cubins of CUDA 12.0 and 13.0, the output of `cuobjdump -elf`, and the
-//! output of `ptxas -v`.
+//! NVIDIA doesn't document the format. This code is based on cubins of CUDA 12.0 and 13.0, and on the output
+//! of `cuobjdump -elf` and `ptxas -v`.
 
 mod frames;
 mod info;
@@ -35,7 +35,8 @@ pub(crate) fn read(image: &[u8]) -> Result<Variant, Error> {
     let functions = Functions::read(&elf)?;
     let calls = calls(&elf, &named)?;
     let stacks = calls.stacks(|function| functions.frame(function));
-    // A linked image contains the functions that launch kernels. Functions such as `vprintf` are always the driver's.
+    // A linked image contains even the functions that launch kernels, but `vprintf` and its like always come
+    // from the driver.
     let callees = elf.functions.iter().filter(|function| !function.is_kernel);
     let needs = calls.needs(callees.map(|function| (function.index, needs::function_needs(function.name))));
     let mut entries = Vec::new();
@@ -54,7 +55,7 @@ pub(crate) fn read(image: &[u8]) -> Result<Variant, Error> {
         let reserved = if target.sm >= 90 && !elf.is_object { shared.min(RESERVED_SHARED) } else { 0 };
 
         let known = functions.known.get(&kernel.index).copied().unwrap_or_default();
-        // Before CUDA 13 the top byte of `sh_info` was the number of registers, too.
+        // Before CUDA 13, the top byte of `sh_info` held the number of registers too.
         let registers = known.registers.or(code.filter(|_| elf.abi < 8).map(|code| code.info >> 24));
         let recursive = functions.recursive(kernel, &stacks);
         entry.resources = Some(Resources {
@@ -85,12 +86,14 @@ pub(crate) fn read(image: &[u8]) -> Result<Variant, Error> {
     })
 }
 
-/// The sections that take device memory and that no program can write: code, and constants that the compiler makes for each kernel. Shared
-/// and local memory lasts as long as a block or thread. Mercury's sections describe the others again.
+/// Sections in device memory that programs can't write: code, and constants that the compiler makes for each
+/// kernel. Shared and local memory only lasts as long as a block or thread. Mercury's sections describe the
+/// others a second time.
 const UNWRITTEN: [&str; 7] =
     [".text.", ".nv.constant0.", ".nv.constant2.", ".nv.constant4", ".nv.shared.", ".nv.local.", ".nv.merc."];
 
-/// Returns a section with variables, or a texture. Machine code doesn't tell which of its variables are constants.
+/// Returns a section with variables, or a texture. Machine code doesn't show which of its variables are
+/// constants.
 fn variable(elf: &Elf<'_>) -> Option<String> {
     let is_unwritten = |section: &&Section<'_>| UNWRITTEN.iter().any(|known| section.name.starts_with(known));
     let written = elf.sections.iter().find(|section| section.is_allocated && !is_unwritten(section));
@@ -148,18 +151,18 @@ fn limit(attribute: Attribute<'_>, limits: &mut Limits) -> Option<()> {
 struct Functions {
     /// The facts about each function, by symbol index.
     known: BTreeMap<u32, Known>,
-    /// The largest frame of the functions beside a kernel in the kernel's section, by section. These functions are copies for this
-    /// kernel.
-    beside: BTreeMap<u16, u32>,
+    /// For each section with a kernel, the largest frame of the other functions in it. These are copies made
+    /// for this kernel.
+    largest_copy: BTreeMap<u16, u32>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
     registers: Option<u32>,
-    /// The frame as `.nv.info` tells it. For functions beside a kernel it is the kernel's.
+    /// The frame in `.nv.info`. For copied functions it's the kernel's.
     frame: u32,
     stack: Option<u32>,
-    /// The frame as `.debug_frame` tells it.
+    /// The frame in `.debug_frame`.
     described: Option<u32>,
 }
 
@@ -198,7 +201,7 @@ impl Functions {
             }
             let section = function.place.section;
             if !function.is_kernel && sections.contains(&section) {
-                let largest = functions.beside.entry(section).or_default();
+                let largest = functions.largest_copy.entry(section).or_default();
                 *largest = functions.known.get(&function.index).map_or(0, Known::frame).max(*largest);
             }
         }
@@ -215,31 +218,30 @@ impl Functions {
         self.known.values().map(|known| known.frame().max(known.frame).max(bounded(known))).max()
     }
 
-    /// Returns the least stack of a kernel, if nothing bounds its stack: the frames of one pass through its calls.
+    /// Returns the least stack of a kernel with unbounded stack: the frames of one pass through its calls.
     ///
-    /// If CUDA 13 compiles a kernel together with the functions that it calls, it does not record that there is no bound. Instead
-    /// it leaves the frames of these functions out of the kernel's frame.
+    /// If CUDA 13 compiles a kernel together with the functions that it calls, it doesn't record that the
+    /// stack is unbounded. Instead it leaves the functions' frames out of the kernel's.
     fn recursive(&self, kernel: &Function<'_>, stacks: &BTreeMap<u32, Stack>) -> Option<u32> {
         let known = self.known.get(&kernel.index)?;
-        let beside = self.beside.get(&kernel.place.section).copied().unwrap_or(0);
+        let copy = self.largest_copy.get(&kernel.place.section).copied().unwrap_or(0);
         let is_said = known.stack == Some(UNKNOWN_STACK);
         let counted = known.frame.max(known.stack.unwrap_or(0));
-        let is_left_out =
-            beside > 0 && known.described.is_some_and(|own| own.saturating_add(beside) > counted);
+        let is_left_out = copy > 0 && known.described.is_some_and(|own| own.saturating_add(copy) > counted);
         let through_calls = stacks.get(&kernel.index).map_or(0, |stack| stack.bytes);
         let own = known.frame.max(known.frame());
-        (is_said || is_left_out).then(|| own.saturating_add(beside).max(through_calls))
+        (is_said || is_left_out).then(|| own.saturating_add(copy).max(through_calls))
     }
 }
 
 /// Reads the call graph.
 ///
-/// A kernel's EXTERNS attribute names the undefined functions that its own code refers to. In code that was compiled
-/// separately and linked, calls between functions are in `.nv.callgraph`.
+/// A kernel's EXTERNS attribute names the undefined functions that its own code refers to. In code that was
+/// compiled separately and linked, calls between functions are in `.nv.callgraph`.
 fn calls(elf: &Elf<'_>, named: &BTreeMap<&str, &Section<'_>>) -> Result<Calls, Error> {
     let mut calls = Calls::default();
     let mut seen = BTreeSet::new();
-    // Each name once: many functions of one name would read the same section again and again.
+    // Each name once. Otherwise many functions with one name would read the same section again and again.
     for function in elf.functions.iter().filter(|function| function.is_defined && seen.insert(function.name))
     {
         let Some(section) = named.get(format!(".nv.info.{}", function.name).as_str()) else {
@@ -259,7 +261,8 @@ fn calls(elf: &Elf<'_>, named: &BTreeMap<&str, &Section<'_>>) -> Result<Calls, E
     Ok(calls)
 }
 
-/// Reads pairs of symbol indices, in four tables. Each table begins with a pair of 0 and the table's negated number.
+/// Reads pairs of symbol indices, in four tables. Each table begins with a pair of 0 and the table's negated
+/// number.
 fn callgraph(data: &[u8], calls: &mut Calls) {
     let mut table = 0;
     for pair in data.chunks_exact(8) {

@@ -1,4 +1,4 @@
-//! Types of kernel parameters, as C++ spells them.
+//! Defines the types of kernel parameters, as C++ spells them.
 
 use std::fmt;
 
@@ -18,9 +18,9 @@ pub enum CudaType {
         /// Whether the pointee is `volatile`.
         is_volatile: bool,
     },
-    /// A class, structure, union or enumeration, known by name only, as the mangled name tells no more:
-    /// `Step`, `float4`, `__half`, `ns::Type<int, 3>`. A dependent type such as
-    /// `Accumulator<float>::type` looks the same, and can be any type.
+    /// A class, structure, union or enumeration. Only the name is known: `Step`, `float4`, `__half`,
+    /// `ns::Type<int, 3>`. A dependent type such as `Accumulator<float>::type` looks the same, and can be any
+    /// type.
     Named(String),
     /// Anything else: references, arrays, pointers to functions, `decltype`.
     Other(String),
@@ -30,8 +30,8 @@ pub enum CudaType {
 const MAX_DEPTH: u32 = 32;
 
 impl CudaType {
-    /// Reads a type as demanglers write it, with qualifiers after the type (`unsigned int const volatile*`), or as `Display`
-    /// does.
+    /// Parses a type in the form of demanglers, with qualifiers after the type
+    /// (`unsigned int const volatile*`), or in that of `Display`.
     ///
     /// ```
     /// use kernel_registry_image::CudaType;
@@ -44,12 +44,13 @@ impl CudaType {
         qualified(text.trim(), MAX_DEPTH).0
     }
 
-    /// Returns the size of a parameter of this type in bytes, where it is known.
+    /// Returns the size of a parameter of this type in bytes, if it's known.
     pub fn size(&self) -> Option<u32> {
         self.layout().map(|[size, _]| size)
     }
 
-    /// Returns size and alignment in bytes, where they are known. The alignment is 0 where it depends on the version of CUDA.
+    /// Returns size and alignment in bytes, if they're known. The alignment is 0 if it depends on the version
+    /// of CUDA.
     pub fn layout(&self) -> Option<[u32; 2]> {
         match self {
             CudaType::Scalar(scalar) => scalar.size().map(|size| [size; 2]),
@@ -60,7 +61,7 @@ impl CudaType {
     }
 }
 
-/// Reads a type. Returns it with its own `const` and `volatile`, which matter only if a pointer leads to the type.
+/// Parses a type. Returns it with its own `const` and `volatile`, which matter only behind a pointer.
 fn qualified(mut text: &str, depth: u32) -> (CudaType, bool, bool) {
     let whole = text;
     let (mut is_const, mut is_volatile) = (false, false);
@@ -99,8 +100,8 @@ fn qualified(mut text: &str, depth: u32) -> (CudaType, bool, bool) {
     (ty, is_const, is_volatile)
 }
 
-/// Returns size and alignment of a type that CUDA's own headers define: vectors, floating point in sixteen and eight bits, and
-/// tensor maps. The alignment is 0 where it depends on the version of CUDA.
+/// Returns size and alignment of a type that CUDA's own headers define: vectors, 16-bit and 8-bit floating
+/// point, and tensor maps. The alignment is 0 if it depends on the version of CUDA.
 pub(crate) fn layout_of(name: &str) -> Option<[u32; 2]> {
     const COMPONENTS: [(&str, u32); 12] = [
         ("char", 1),
@@ -132,12 +133,12 @@ pub(crate) fn layout_of(name: &str) -> Option<[u32; 2]> {
     }
     let count = name.chars().last()?.to_digit(10).filter(|count| (1..=4).contains(count))?;
     let (_, component) = COMPONENTS.into_iter().find(|(vector, _)| *vector == &name[..name.len() - 1])?;
-    // Three components lie like an array, others are loaded as a whole, but 16 bytes at most.
+    // Vectors of three are aligned like an array. Others are loaded as a whole, up to 16 bytes.
     let align = if count == 3 { component } else { (count * component).min(16) };
     Some([count * component, align])
 }
 
-/// Removes a qualifier from the end of a text, where the qualifier follows a space, or the `*` that it qualifies.
+/// Removes a qualifier from the end of a text. A space or the qualified `*` has to precede it.
 fn qualifier<'a>(text: &'a str, word: &str) -> Option<&'a str> {
     let rest = text.strip_suffix(word)?;
     rest.ends_with([' ', '*']).then(|| rest.trim_end())

@@ -1,7 +1,7 @@
-//! Reads the ELF file that a cubin is: sections by name, and functions by symbol.
+//! Parses the ELF file of a cubin: sections by name, and functions by symbol.
 //!
-//! In other ELF files names or sections can overlap, so a small file can describe more bytes than it has. In a cubin they do not
-//! overlap: a file is refused if their sizes add up to more than the file.
+//! Names and sections may overlap in ELF files, so a small file could describe far more bytes than it has.
+//! Cubins never need that, so a file is refused if its sizes add up to more than the file.
 
 use std::collections::BTreeSet;
 
@@ -24,28 +24,29 @@ const LE: LittleEndian = LittleEndian;
 /// The bit of a function's `st_other` that marks a kernel.
 const STO_CUDA_ENTRY: u8 = 0x10;
 
-/// The section types of variables in code that is not linked yet: global variables without a value, and shared variables.
+/// The section types of variables in code that is not linked yet: global variables without a value, and
+/// shared variables.
 const SHT_CUDA_GLOBAL: SectionType = SectionType(0x7000_0007);
 const SHT_CUDA_SHARED: SectionType = SectionType(0x7000_000a);
 
 /// The symbol types of textures and surfaces.
 const TEXTURES: [SymbolType; 2] = [SymbolType(10), SymbolType(11)];
 
-/// The prefix of Mercury's sections: since sm_100 a cubin describes its code a second time. These sections may overlap the others, and are not
-/// read.
+/// The prefix of Mercury's sections. Since sm_100 a cubin describes its code a second time there. They may
+/// overlap the others, and are skipped.
 const MERCURY: &[u8] = b".nv.merc.";
 
 pub(crate) fn is_elf(image: &[u8]) -> bool {
     image.starts_with(b"\x7fELF")
 }
 
-/// Returns whether this is the beginning of a cubin, and not of another ELF file.
+/// Returns whether the bytes begin like a cubin rather than another ELF file.
 pub(crate) fn is_cubin(image: &[u8]) -> bool {
     is_elf(image) && bytes::u16_at(image, 18).map(Machine) == Some(EM_CUDA)
 }
 
-/// Returns the offset at which the last table, section or segment ends. Subtracts the size of the header tables from `effort`, the
-/// work that is left to the reader.
+/// Returns the offset at which the last table, section or segment ends. Subtracts the size of the header
+/// tables from `effort`, the work that is left to the reader.
 pub(crate) fn end(image: &[u8], effort: &mut usize) -> Option<usize> {
     let header = Header::parse(image).ok()?;
     let tables = Tables::read(header, image).ok()?;
@@ -78,7 +79,8 @@ fn end_of_parts(header: &Header, image: &[u8]) -> object::read::Result<u64> {
     Ok(ends.max().unwrap_or(0))
 }
 
-/// Checks that the file contains everything that the headers name: the driver reads that without a check.
+/// Checks that the file contains everything that the headers refer to, because the driver reads that without
+/// a check.
 fn check_end(header: &Header, image: &[u8]) -> Result<(), Error> {
     let malformed = |error: object::read::Error| Error::malformed("the ELF headers", error.to_string());
     let available = image.len() as u64;
@@ -121,7 +123,8 @@ pub(crate) struct CodeAddress {
 /// A section of a cubin.
 pub(crate) struct Section<'a> {
     pub(crate) name: &'a str,
-    /// The section's bytes. Empty for sections that have no bytes in the file, and for sections of Mercury code.
+    /// The section's bytes. Empty for sections that have no bytes in the file, and for sections of Mercury
+    /// code.
     pub(crate) data: &'a [u8],
     /// The section's size in memory.
     pub(crate) size: u64,
@@ -133,7 +136,7 @@ pub(crate) struct Section<'a> {
 
 /// A symbol that is a function.
 pub(crate) struct Function<'a> {
-    /// The function's index in the symbol table, by which attributes and calls refer to the function.
+    /// The index in the symbol table, which attributes and calls use to refer to the function.
     pub(crate) index: u32,
     pub(crate) name: &'a str,
     pub(crate) is_kernel: bool,
@@ -149,7 +152,7 @@ impl<'a> Elf<'a> {
             let (needed, available) = (size_of::<Header>() as u64, image.len() as u64);
             return Err(Error::Truncated { place: HEADER, needed, available });
         }
-        // The machine has the same offset in ELF files of 32 and of 64 bits.
+        // The machine is at the same offset in 32-bit and 64-bit ELF files.
         match bytes::u16_at(image, 18).map(Machine) {
             Some(EM_CUDA) => {}
             machine => return Err(Error::OtherElf { machine: machine.map_or(0, |machine| machine.0) }),
@@ -175,7 +178,7 @@ impl<'a> Elf<'a> {
                 false => &[],
             };
             contents.take(data.len(), "the sections")?;
-            // A name that is not text becomes empty: no section with such a name is read.
+            // A name that isn't UTF-8 becomes empty, so the section is never found.
             let name =
                 str::from_utf8(name).ok().filter(|name| !name.contains(is_control)).unwrap_or_default();
             let is_allocated = section.sh_flags(LE).0 & SHF_ALLOC.0 != 0;
@@ -199,7 +202,7 @@ impl<'a> Elf<'a> {
         })
     }
 
-    /// Returns the address of the symbol of this number.
+    /// Returns the address of a symbol.
     pub(crate) fn place(&self, symbol: u32) -> Option<CodeAddress> {
         self.symbols.symbol(SymbolIndex(symbol as usize)).ok().map(place)
     }
@@ -213,7 +216,7 @@ fn place(symbol: &Sym64<LittleEndian>) -> CodeAddress {
     CodeAddress { section: symbol.st_shndx(LE).0, address: symbol.st_value(LE) }
 }
 
-/// The number of bytes of the file that are left for parts of one kind, which must not overlap.
+/// The bytes of the file that are left for parts of one kind, which must not overlap.
 struct Room(usize);
 
 impl Room {
@@ -228,7 +231,8 @@ impl Room {
     }
 }
 
-/// Reads the functions. Fails if two kernels have one name, or if there are more kernels than sections for their code.
+/// Reads the functions. Fails if two kernels have the same name, or if there are more kernels than sections
+/// for their code.
 fn functions<'a>(
     symbols: &SymbolTable<'a, Header>,
     mut room: Room,
@@ -244,7 +248,7 @@ fn functions<'a>(
         let name = symbol.name(LE, symbols.strings());
         let name = name.map_err(|error| Error::malformed(PLACE, error.to_string()))?;
         room.take(name.len(), "the names of the functions")?;
-        let name = str::from_utf8(name).map_err(|_| Error::malformed(PLACE, "a name is no text"))?;
+        let name = str::from_utf8(name).map_err(|_| Error::malformed(PLACE, "a name is not UTF-8"))?;
         let name = printable(PLACE, name)?;
         let is_defined = symbol.st_shndx(LE) != SHN_UNDEF;
         let is_kernel = is_defined && symbol.st_other().0 & STO_CUDA_ENTRY != 0;

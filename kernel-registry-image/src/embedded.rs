@@ -1,10 +1,11 @@
-//! Finds images within other bytes, such as those of a program that carries them.
+//! Finds images embedded in other bytes, such as a program's.
 //!
-//! Only the length of an image has to be known, not its offset: fatbins and cubins begin with their magic numbers, and PTX
-//! with `.version`, which comments can precede. Each candidate has to be an image from its first byte to its last.
+//! The caller has to know an image's length, but not its offset: fatbins and cubins begin with their magic
+//! numbers, and PTX with `.version`, which comments can precede. A candidate has to be an image from its
+//! first byte to its last.
 //!
-//! One pass notes the offsets where images may begin and end, and compares them with all lengths. So a search reads little but
-//! images, and its time is in proportion to their bytes.
+//! One pass collects the offsets where images may begin and end, then compares them with all lengths. So a
+//! search reads little besides the images, in time proportional to their bytes.
 
 mod span;
 mod text;
@@ -17,11 +18,11 @@ use kernel_registry_cuda::fatbin;
 use crate::{Image, elf, read};
 use span::{End, Start};
 
-/// The most bytes that are read to find the ends of images, for each byte that is searched. Images do not overlap, so only hostile
-/// bytes need more.
+/// The most bytes read to find the ends of images, for each byte that is searched. Images don't overlap, so
+/// only hostile bytes need more.
 const EFFORT: usize = 8;
 
-/// The most candidates of one length that begin within one such length.
+/// The most candidates of one length that may begin within that length.
 const OVERLAPPING: u8 = 4;
 
 /// A search for images of certain lengths, wherever they lie.
@@ -47,16 +48,16 @@ pub struct Search<'a> {
 struct Candidates {
     /// Fatbins and cubins.
     binaries: Vec<Candidate>,
-    /// PTX texts. As a rule a text ends with its last kernel.
+    /// PTX texts. Most end with their last kernel.
     texts: Vec<Candidate>,
-    /// PTX texts that end with a comment, which could also be the next text's first.
+    /// PTX texts that end with a comment, which may instead belong to the next text.
     commented: Vec<Candidate>,
 }
 
 /// An offset at which an image may begin.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
-    /// The index of its [`Start`]. At each start begins one image at most.
+    /// The index of its [`Start`]. At most one image begins at each.
     start: usize,
     begin: usize,
 }
@@ -104,7 +105,7 @@ impl<'a> Search<'a> {
         found.in_order()
     }
 
-    /// The bytes of these images. All that differ in a byte are there, in the order of their bytes.
+    /// Returns the bytes of these images, sorted and without duplicates.
     pub fn bytes(&self, length: usize) -> Vec<&'a [u8]> {
         let mut found = Found { bytes: self.bytes, length, read: HashMap::new(), images: HashMap::new() };
         found.read_candidates(self.candidates.get(&length));
@@ -115,8 +116,9 @@ impl<'a> Search<'a> {
     }
 }
 
-/// PTX texts of any length with kernels, outside of fatbins, each with its place in the bytes. A text begins with its comments, and
-/// ends with the last kernel or function before a zero, another text, or what is no PTX.
+/// Returns the PTX texts of any length with kernels, outside of fatbins, each with its offset. A text begins
+/// with its comments, and ends with the last kernel or function before a zero, another text, or anything that
+/// isn't PTX.
 ///
 /// ```
 /// let ptx = "// mine\n.version 8.0 .target sm_75 .entry n(.param .u32 n) { ret; }";
@@ -133,7 +135,7 @@ pub fn texts(bytes: &[u8]) -> Vec<(usize, &[u8])> {
         let begin = begin + bytes[begin..].iter().take_while(|byte| byte.is_ascii_whitespace()).count();
         let next = starts.texts.get(number + 1).and_then(|next| next.beginnings.first());
         let ends = starts.ends[start.ends.clone()].iter().map(|end| end.earliest);
-        // Behind the brace of a variable's values is a semicolon.
+        // A semicolon follows the closing brace of a variable's values.
         let ends = ends
             .filter(|end| bytes.get(*end..).is_none_or(|rest| !rest.trim_ascii_start().starts_with(b";")));
         let ends = ends.take_while(|end| next.is_none_or(|next| end <= next));
@@ -172,8 +174,8 @@ impl<'a> Starts<'a> {
         starts
     }
 
-    /// Adds the containers that follow each other from this offset on; an image may begin with any of them. Returns the offset
-    /// after them.
+    /// Adds the consecutive containers at this offset, any of which may begin an image. Returns the offset
+    /// after the last.
     fn add_fatbins(&mut self, mut at: usize) -> usize {
         let (first, start) = (self.binaries.len(), self.ends.len());
         while let Some(length) = fatbin::container_len(&self.bytes[at..]) {
@@ -198,7 +200,8 @@ impl<'a> Starts<'a> {
         }
     }
 
-    /// Calls `note` with each length and each candidate of this length that begins at one of these starts. `lengths` is ascending.
+    /// Calls `note` with each length and each candidate of that length at one of these starts. `lengths` is
+    /// ascending.
     fn candidates(
         &self,
         among: &[Start],
@@ -210,7 +213,7 @@ impl<'a> Starts<'a> {
         for (start, Start { beginnings, ends }) in among.iter().enumerate() {
             let ends = &self.ends[ends.clone()];
             for begin in beginnings.iter().copied() {
-                // Ends and lengths are both ascending, so the search skips ends and lengths that have no counterpart.
+                // Ends and lengths both ascend, so the search skips those without a counterpart.
                 let mut next = 0;
                 while let Some(length) = lengths.get(next).copied() {
                     let end = begin.saturating_add(length);
@@ -237,9 +240,9 @@ impl<'a> Starts<'a> {
 struct Found<'a> {
     bytes: &'a [u8],
     length: usize,
-    /// Whether these bytes are an image. A program can have many copies of an image, and each is read once.
+    /// Whether bytes are an image. A program can have many copies of an image, and each is parsed once.
     read: HashMap<&'a [u8], bool>,
-    /// The images, with the order in which they were found.
+    /// The images, in the order in which they were found.
     images: HashMap<Image, usize>,
 }
 
@@ -250,7 +253,8 @@ impl Found<'_> {
         images.into_iter().map(|(image, _)| image).collect()
     }
 
-    /// Reads the images of one length. PTX with comments before its version is read only if there is no other text.
+    /// Reads the images of one length. Comments before a PTX version are included only if no other text
+    /// matches.
     fn read_candidates(&mut self, candidates: Option<&Candidates>) {
         let Some(candidates) = candidates else { return };
         self.read_all(&candidates.binaries);

@@ -1,4 +1,4 @@
-//! Defines the error for bytes that cannot be read as an image.
+//! Defines the error for bytes that can't be read as an image.
 
 use std::fmt;
 
@@ -32,7 +32,7 @@ pub enum Error {
         /// The contradiction, in words.
         problem: String,
     },
-    /// Part of the image is of a form that this crate does not know, as newer CUDA toolkits may write it.
+    /// Part of the image has an unknown form. A newer CUDA toolkit may have written it.
     UnknownFormat {
         /// The place: a section or record.
         place: String,
@@ -41,7 +41,7 @@ pub enum Error {
         /// The number of the form.
         number: u16,
     },
-    /// Two kernels of a variant have the same symbol, so a launch could get either.
+    /// Two kernels of a variant have the same symbol, so that a launch could get either.
     Duplicate {
         /// Where the second kernel is: a line of PTX, or the symbol table.
         place: String,
@@ -62,7 +62,7 @@ pub enum Error {
         /// The most bytes that are accepted.
         limit: u64,
     },
-    /// An entry of a fatbin is packed in a way that is not known here.
+    /// An entry of a fatbin uses an unknown compression.
     UnknownCompression {
         /// The flags of the entry.
         flags: u64,

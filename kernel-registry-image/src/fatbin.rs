@@ -1,4 +1,4 @@
-//! Reads fatbins, the containers of PTX and cubins: unpacks and reads their entries.
+//! Reads fatbins, which are containers of PTX and cubins: unpacks their entries and reads them.
 
 use std::borrow::Cow;
 
@@ -25,7 +25,7 @@ impl Budget {
         Budget { container: 0, of_container: MAX_PLAIN_SIZE, of_file }
     }
 
-    /// Begins a container, which has an allowance of its own.
+    /// Starts a container, which has a new allowance.
     fn enter(&mut self, container: usize) {
         if self.container != container {
             (self.container, self.of_container) = (container, MAX_PLAIN_SIZE);
@@ -42,8 +42,8 @@ impl Budget {
     }
 }
 
-/// Reads all containers of a file. Entries that cannot be read are left out. It is an error if no entry can be read, or if one is
-/// cut off, because the driver may choose that entry and read beyond its end.
+/// Reads all containers of a file. Skips unreadable entries, but fails if no entry can be read, or if one is
+/// cut off, because the driver may choose that one and read beyond its end.
 pub(crate) fn read(image: &[u8]) -> Result<(Vec<Variant>, Vec<Unread>), Error> {
     let (mut variants, mut unread, mut budget) = (Vec::new(), Vec::new(), Budget::for_file(image));
     let entries = entries(image)?;
@@ -67,12 +67,13 @@ pub(crate) fn read(image: &[u8]) -> Result<(Vec<Variant>, Vec<Unread>), Error> {
     }
 }
 
-/// Reads one variant of a fatbin: the machine code of the newest architecture, or else the PTX of the newest. Reading one variant
-/// takes a fraction of the time, and is enough for the facts that all variants have in common: parameters, recursion, needs.
+/// Reads only one variant of a fatbin: the machine code for the newest architecture, or else the newest PTX.
+/// That takes a fraction of the time, and is enough for the facts that all variants have in common:
+/// parameters, recursion, needs.
 ///
 /// # Errors
 ///
-/// The bytes are no fatbin, or a broken one, or there is neither machine code nor PTX.
+/// Fails if the bytes are no fatbin, or a broken one, or if there is neither machine code nor PTX.
 pub fn newest_variant(image: &[u8]) -> Result<Image, Error> {
     let entries = entries(image)?;
     let rank = |entry: &&Entry<'_>| match entry.kind {
@@ -89,7 +90,7 @@ pub fn newest_variant(image: &[u8]) -> Result<Image, Error> {
 ///
 /// # Errors
 ///
-/// If the bytes are no fatbin, or a broken one.
+/// Fails if the bytes are no fatbin, or a broken one.
 pub fn ptx_of_fatbin(image: &[u8]) -> Result<Vec<String>, Error> {
     let (mut texts, mut budget) = (Vec::new(), Budget::for_file(image));
     for entry in entries(image)?.iter().filter(|entry| entry.kind == Kind::Ptx) {
@@ -123,7 +124,8 @@ fn read_entry(entry: &Entry<'_>, budget: &mut Budget) -> Result<Vec<Variant>, Er
     if matches!(plain, Cow::Owned(_)) {
         budget.take(size(&variants));
     }
-    // The image's own target counts more than the entry's. A cubin for a family may not name the family.
+    // The image's target takes precedence over the entry's, because a cubin for a family may not name the
+    // family.
     for variant in &mut variants {
         if variant.target.portability == Portability::Forward {
             variant.target.portability = portability(entry);
@@ -147,7 +149,7 @@ fn plain<'a>(entry: &Entry<'a>, budget: &mut Budget) -> Result<Cow<'a, [u8]>, Er
     Ok(plain?.into())
 }
 
-/// Returns the memory that variants take, in bytes, as an estimate.
+/// Estimates the memory that variants take, in bytes.
 fn size(variants: &[Variant]) -> u64 {
     let of_entry = |entry: &crate::Entry| {
         size_of_val(entry) + entry.symbol.len() + entry.params.len() * size_of::<ParamLayout>()

@@ -1,4 +1,4 @@
-//! Finds kernels by name: symbol or C++ name.
+//! Finds kernels by symbol or C++ name.
 
 use std::fmt;
 
@@ -9,12 +9,13 @@ use crate::{Entry, Image, Signature, near};
 const LISTED: usize = 8;
 
 impl Image {
-    /// Returns the kernel that is called `name`: its symbol, or its C++ name with or without namespaces and template
-    /// arguments. Hashes of the source's path in a symbol do not count: see [`stable_symbol`](crate::stable_symbol). Errors call the
-    /// image `file`. If several variants have the kernel, PTX is preferred.
+    /// Returns the kernel with this name: its symbol, or its C++ name with or without namespaces and template
+    /// arguments. Hashes of the source's path in a symbol are ignored: see
+    /// [`stable_symbol`](crate::stable_symbol). Errors call the image `file`. If several variants have the
+    /// kernel, PTX is preferred.
     ///
-    /// The first search builds an index of all names, so that thousands of searches among thousands of kernels are
-    /// fast. Later changes of `variants` do not change the index; a clone builds its own.
+    /// The first search builds an index of all names, so that thousands of searches among thousands of
+    /// kernels stay fast. Later changes of `variants` don't update the index; a clone builds a new one.
     ///
     /// ```
     /// let ptx = ".version 8.0 .target sm_75 .entry _Z5saxpyjfPKfPf() { ret; } .entry other() { ret; }";
@@ -29,7 +30,7 @@ impl Image {
     ///
     /// # Errors
     ///
-    /// No kernel has this name, several have it, or the kernel cannot be used: see [`FindError`].
+    /// Fails if no kernel has this name, if several do, or if the kernel can't be used: see [`FindError`].
     pub fn find(&self, name: &str, file: &str) -> Result<&Entry, FindError> {
         let found = self.named(name);
         let (called, file) = (name.to_owned(), file.to_owned());
@@ -41,16 +42,16 @@ impl Image {
         if found.iter().any(|entry| sizes(entry) != sizes(first)) {
             return Err(FindError::VariantsDiffer { name: first.name().to_owned(), file });
         }
-        // PTX tells more of parameters than machine code does.
+        // PTX has more facts about parameters than machine code.
         Ok(found.iter().find(|entry| entry.tells_types()).unwrap_or(first))
     }
 
-    /// Returns all kernels that are called `name`, in the order of the variants. Usually each variant has one.
+    /// Returns all kernels with this name, in the order of the variants. Usually each variant has one.
     pub fn named(&self, name: &str) -> Vec<&Entry> {
         self.entries(self.names().indices(name)).collect()
     }
 
-    /// Returns the C++ signatures of all instances of a template, which is named with or without namespaces.
+    /// Returns the C++ signatures of all instances of a template. Its namespaces may be left out.
     pub fn instances_of(&self, template: &str) -> Vec<&Signature> {
         let indices = self.names().names.get(template).map_or(&[][..], Vec::as_slice);
         let signatures = self.entries(indices).filter_map(|entry| entry.signature.as_ref());
@@ -76,7 +77,7 @@ impl Image {
     }
 }
 
-/// Returns names that tell the kernels apart: C++ names, or symbols for overloads.
+/// Returns names that distinguish the kernels: C++ names, or symbols for overloads.
 fn distinct(found: &[&Entry]) -> Vec<String> {
     let sorted = |name: fn(&Entry) -> &str| {
         let mut names: Vec<_> = found.iter().map(|entry| name(entry).to_owned()).collect();
@@ -85,11 +86,12 @@ fn distinct(found: &[&Entry]) -> Vec<String> {
         names
     };
     let names = sorted(Entry::name);
-    // Overloads share their C++ name, as do kernels of several anonymous namespaces, and only their symbols tell them apart.
+    // Overloads share their C++ name, as do kernels of several anonymous namespaces. Only symbols distinguish
+    // them.
     if names.len() == 1 { sorted(|entry| &entry.symbol) } else { names }
 }
 
-/// Why a kernel was not found, or cannot be used.
+/// Why a kernel wasn't found or can't be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FindError {
@@ -103,7 +105,7 @@ pub enum FindError {
         near: Vec<String>,
         /// The names of all kernels in the image.
         there: Vec<String>,
-        /// A sentence about why a variant cannot be read. The kernel may be in that variant.
+        /// A sentence about why a variant can't be read. The kernel may be in that variant.
         unread: Option<String>,
     },
     /// Several kernels have this name.
@@ -112,7 +114,7 @@ pub enum FindError {
         name: String,
         /// The name of the image.
         file: String,
-        /// Longer names, which tell these kernels apart.
+        /// Longer names, which distinguish the kernels.
         names: Vec<String>,
     },
     /// The kernel takes different parameters in different variants.

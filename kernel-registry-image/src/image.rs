@@ -1,4 +1,4 @@
-//! An image as a whole: which kind it is, and its variants.
+//! Defines an image: its kind and its variants.
 
 use crate::names::Index;
 use crate::{Error, Needs, StackFrames, Variant, VariantKind};
@@ -11,8 +11,8 @@ pub struct Image {
     pub kind: ImageKind,
     /// The variants, in the order of the file. A fatbin can have no variant that this crate reads.
     pub variants: Vec<Variant>,
-    /// Variants of a fatbin that cannot be read, such as variants by newer CUDA toolkits. At least one other variant
-    /// can be read.
+    /// Variants of a fatbin that cannot be read, such as variants by newer CUDA toolkits. At least one other
+    /// variant can be read.
     pub unread: Vec<Unread>,
     pub(crate) index: Index,
 }
@@ -36,7 +36,7 @@ impl Image {
 /// The kinds of image files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ImageKind {
-    /// Text in NVIDIA's portable assembly language, which the driver compiles when it loads it.
+    /// Text in NVIDIA's portable assembly language. The driver compiles it at load time.
     Ptx,
     /// Machine code for one architecture.
     Cubin,
@@ -45,7 +45,8 @@ pub enum ImageKind {
 }
 
 impl Image {
-    /// Returns the names of the variants, as nvcc calls them, separated by commas: `sm_90` for machine code, `compute_75` for PTX.
+    /// Returns the names of the variants, as nvcc spells them, separated by commas: `sm_90` for machine code,
+    /// `compute_75` for PTX.
     pub fn variant_names(&self) -> String {
         let name = |variant: &Variant| {
             let target = variant.target.to_string();
@@ -64,7 +65,8 @@ impl Image {
         needs
     }
 
-    /// Returns whether the image is the text of one PTX module whose kernels can be [compiled apart](Variant::separable).
+    /// Returns whether the image is a single PTX module whose kernels can be [compiled
+    /// separately](Variant::separable).
     pub fn is_separable(&self) -> bool {
         self.kind == ImageKind::Ptx && matches!(self.variants.as_slice(), [variant] if variant.separable)
     }
@@ -75,7 +77,7 @@ impl Image {
         self.variants.iter().find_map(|variant| variant.variable.as_deref()).or_else(unread)
     }
 
-    /// Returns the stack frames of a kernel that the driver does not report: the largest in any variant.
+    /// Returns the stack frames of a kernel that the driver doesn't report: the largest in any variant.
     pub fn stack_frames(&self, symbol: &str) -> StackFrames {
         self.named(symbol).into_iter().fold(StackFrames::KNOWN, |most, entry| StackFrames {
             recursive: most.recursive.max(entry.frames.recursive),

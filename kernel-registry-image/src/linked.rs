@@ -1,4 +1,5 @@
-//! Reads the fatbins that nvcc put into a binary: an ELF section with one container after the other, thousands in a large library.
+//! Reads the fatbins that nvcc put into a binary: an ELF section with one container after the other,
+//! thousands in a large library.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -12,11 +13,12 @@ use crate::{Error, Image, ImageKind, Unread, read};
 /// The section of ELF files that holds fatbins.
 pub const SECTION: &str = ".nv_fatbin";
 
-/// The section of object files that holds device code before the device linker (`-rdc=true`): no image.
+/// The section of object files with device code that awaits the device linker (`-rdc=true`). It isn't an
+/// image.
 pub const RELOCATABLE_SECTION: &str = "__nv_relfatbin";
 
-/// Reads all containers of these sections as one image, on all cores. Containers that cannot be read are among the image's unread
-/// variants. Containers after a container with a damaged length are not found.
+/// Reads all containers of these sections as one image, on all cores. Containers that cannot be read are
+/// among the image's unread variants. Containers after a container with a damaged length are not found.
 pub fn read_linked(sections: &[&[u8]]) -> Image {
     let mut all = Image::new(ImageKind::Fatbin, Vec::new());
     for image in read_each(sections) {
@@ -31,8 +33,8 @@ pub fn read_linked(sections: &[&[u8]]) -> Image {
     all
 }
 
-/// Reads each container of these sections as an image of its own, on all cores. Returns the images in the order of the containers. If a
-/// container has a damaged length, the last image of its section is an error.
+/// Reads each container of these sections as a separate image, on all cores, and returns the images in the
+/// order of the containers. If a container has a damaged length, the last image of its section is an error.
 pub fn read_each(sections: &[&[u8]]) -> Vec<Result<Image, Error>> {
     let containers: Vec<_> = sections.iter().flat_map(|section| containers(section)).collect();
     let (next, results) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
@@ -47,7 +49,7 @@ pub fn read_each(sections: &[&[u8]]) -> Vec<Result<Image, Error>> {
     };
     thread::scope(|scope| {
         for _ in 1..thread::available_parallelism().map_or(1, usize::from) {
-            // If no thread can be started, the present one does all the work.
+            // If no thread can be started, this one does all the work.
             let _ = thread::Builder::new().spawn_scoped(scope, work);
         }
         work();
@@ -57,19 +59,20 @@ pub fn read_each(sections: &[&[u8]]) -> Vec<Result<Image, Error>> {
     results.into_iter().map(|(_, read)| read).collect()
 }
 
-/// Splits a section into its containers. Behind a container with a damaged length no other is found: the last result is then an error.
+/// Splits a section into its containers. A container with a damaged length hides the ones after it, so the
+/// last result is then an error.
 fn containers(section: &[u8]) -> Vec<Result<&[u8], Error>> {
     let (mut found, mut rest) = (Vec::new(), section);
     while let Some(start) = rest.iter().position(|byte| *byte != 0) {
         rest = &rest[start..];
-        let Some((container, behind)) = container_len(rest).and_then(|length| rest.split_at_checked(length))
+        let Some((container, after)) = container_len(rest).and_then(|length| rest.split_at_checked(length))
         else {
-            let why = "there is something else behind one".to_owned();
+            let why = "one is followed by something else".to_owned();
             found.push(Err(Error::malformed("a section of fatbins", why)));
             break;
         };
         found.push(Ok(container));
-        rest = behind;
+        rest = after;
     }
     found
 }

@@ -1,4 +1,4 @@
-//! An index of the names of an image's kernels, for searches.
+//! Indexes the names of an image's kernels for searches.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use crate::{Entry, Variant, stable_symbol};
 
-/// The index of an image's names, made by the first search. Images compare equal with and without it.
+/// The index of an image's names, built by the first search. It doesn't take part in comparing images.
 #[derive(Default)]
 pub(crate) struct Index(OnceLock<Names>);
 
@@ -47,7 +47,7 @@ pub(crate) struct Names {
     symbols: HashMap<String, Vec<EntryIndex>>,
     /// C++ names, whole, without template arguments, and without namespaces.
     pub(crate) names: HashMap<String, Vec<EntryIndex>>,
-    /// Symbols that contain hashes of their source's path, without these hashes.
+    /// Symbols with hashes of their source's path, without these hashes.
     stable: HashMap<String, Vec<EntryIndex>>,
 }
 
@@ -86,8 +86,8 @@ impl Names {
         names
     }
 
-    /// Returns the indices of the kernels with this symbol; or if there are none, with this C++ name; or else with this symbol
-    /// apart from hashes.
+    /// Returns the indices of the kernels with this symbol, or else with this C++ name, or else with this
+    /// symbol apart from hashes.
     pub(crate) fn indices(&self, name: &str) -> &[EntryIndex] {
         let found = self.symbols.get(name).or_else(|| self.names.get(name));
         found.or_else(|| self.stable.get(&*stable_symbol(name))).map_or(&[], Vec::as_slice)

@@ -1,14 +1,14 @@
-//! Finds kernels with similar names, for "did you mean".
+//! Finds kernels with similar names, to suggest in errors.
 
 use crate::Entry;
 
-/// The most names that are offered.
+/// The most names to suggest.
 const MOST: usize = 3;
 
-/// Returns names of kernels that are like `name`, the most similar first, for an error message.
+/// Returns names of kernels similar to `name`, the most similar first, for an error message.
 ///
-/// `name` is compared with symbols and with C++ names, with and without namespaces and template
-/// arguments. Returns C++ names, and symbols for `extern "C"` kernels.
+/// `name` is compared with symbols and C++ names, with and without namespaces and template arguments. Returns
+/// C++ names, or symbols for `extern "C"` kernels.
 ///
 /// ```
 /// let ptx = ".version 8.0 .target sm_75 .entry _Z5saxpyjfPKfPf() { ret; } .entry other() { ret; }";
@@ -32,7 +32,7 @@ pub fn near<'a>(name: &str, entries: impl IntoIterator<Item = &'a Entry>) -> Vec
 fn similarity(name: &str, entry: &Entry) -> f64 {
     let names = entry.signature.as_ref().map(|signature| signature.names());
     let candidates = names.into_iter().flatten().chain([entry.symbol.as_str()]);
-    // Jaro-Winkler takes quadratic time, so only short names are compared: typed names are short.
+    // Jaro-Winkler takes quadratic time, so long names aren't compared. Typed names are short.
     let short = |text: &str| text.len() <= 256;
     let similarity = |candidate: &str| strsim::jaro_winkler(name, candidate);
     candidates.filter(|c| short(name) && short(c)).map(similarity).fold(0.0, f64::max)

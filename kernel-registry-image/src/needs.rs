@@ -1,4 +1,4 @@
-//! The call graph of a variant, and what each kernel needs of the driver through it.
+//! Builds the call graph of a variant, to find which of the driver's services each kernel needs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,15 +7,15 @@ use crate::Needs;
 /// The call graph of a variant. Functions have numbers: in cubins those of their symbols.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
-    /// Pairs of callee and caller, perhaps repeated. A hostile text can have a pair for each of its words.
+    /// Pairs of callee and caller, possibly repeated. A hostile text can have one for each of its words.
     pub(crate) edges: Vec<(u32, u32)>,
-    /// Pairs of a function, and a function that takes its address and so may have all of its needs.
+    /// Pairs of a function, and a function that takes its address and so may need everything that it does.
     references: Vec<(u32, u32)>,
-    /// The functions to which a pointer can lead.
+    /// The functions that a pointer can lead to.
     pub(crate) address_taken: BTreeSet<u32>,
 }
 
-/// The node of the graph through which all calls through pointers go.
+/// A node for all calls through pointers.
 pub(crate) const POINTER: u32 = u32::MAX;
 
 impl Calls {
@@ -47,7 +47,7 @@ impl Calls {
 
     /// Returns the needs of each function, given the needs of functions with known names.
     ///
-    /// Each need travels from callee to caller once, so this is linear in the number of calls.
+    /// Linear in the number of calls, because each need moves from callee to caller once.
     pub(crate) fn needs(mut self, named: impl Iterator<Item = (u32, Needs)>) -> BTreeMap<u32, Needs> {
         self.references.sort_unstable();
         self.references.dedup();

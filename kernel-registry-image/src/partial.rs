@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::{Image, Target, VariantKind};
 
-/// Which variants of an image have a kernel, and which do not.
+/// The variants of an image that have a kernel, and those without it.
 ///
 /// ```
 /// let module = |sm: u32, kernels: &str| format!(".version 8.0 .target sm_{sm} {kernels} .entry base() {{ ret; }}\n");
@@ -22,14 +22,15 @@ use crate::{Image, Target, VariantKind};
 pub struct Partial {
     /// The targets of variants that have it, in ascending order.
     pub with: Vec<Target>,
-    /// The targets of variants that do not.
+    /// The targets of variants without it.
     pub without: Vec<Target>,
 }
 
 impl Image {
     /// Returns which variants have the kernel of this symbol, unless all or none have it.
     ///
-    /// Variants of one kind and target count as one: an image of several sources has one for each source.
+    /// Variants with the same kind and target count as one, because an image of several sources has one for
+    /// each source.
     pub fn partial(&self, symbol: &str) -> Option<Partial> {
         let mut there: BTreeMap<(Target, bool), bool> = BTreeMap::new();
         for variant in &self.variants {
@@ -48,14 +49,15 @@ impl Image {
 }
 
 impl Partial {
-    /// Returns the least compute capability with the kernel, 90 for 9.0, if all variants for higher capabilities have the
-    /// kernel, too.
+    /// Returns the lowest compute capability with the kernel, 90 for 9.0, if all variants for higher
+    /// capabilities have the kernel too.
     pub fn min_arch(&self) -> Option<u32> {
         let least = self.with.first()?.sm;
         self.without.last().is_none_or(|newest| newest.sm < least).then_some(least)
     }
 
-    /// Returns whether a declaration with this least compute capability excludes the variants without the kernel.
+    /// Returns whether a declaration with this lowest compute capability excludes the variants without the
+    /// kernel.
     pub fn is_declared(&self, min_arch: Option<u32>) -> bool {
         self.min_arch().zip(min_arch).is_some_and(|(least, declared)| declared >= least)
     }

@@ -1,4 +1,4 @@
-//! Reads PTX: splits the text into modules, and reads their directives and the declarations of kernels.
+//! Parses PTX: splits the text into modules, and reads their directives and kernel declarations.
 
 mod entry;
 mod lexer;
@@ -14,7 +14,7 @@ use kernel_registry_cuda::ptx::lexer::Shapes;
 use lexer::{Lexer, Token, number};
 use sharing::Sharing;
 
-/// Returns whether the first token is `.version`, with which every PTX module begins.
+/// Returns whether the first token is `.version`, which begins every PTX module.
 pub(crate) fn is_ptx(bytes: &[u8]) -> bool {
     let text = text(bytes);
     Lexer::new(&text).next() == Some(Token::Word(".version"))
@@ -44,7 +44,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Vec<Variant>, Error> {
     Ok(variants)
 }
 
-/// Returns whether the function that cuts PTX into pieces finds exactly these kernels.
+/// Returns whether the function that splits PTX into pieces finds exactly these kernels.
 fn can_be_cut(bytes: &[u8], entries: &[Entry]) -> bool {
     let mut found = kernels(bytes);
     let all =
@@ -52,11 +52,11 @@ fn can_be_cut(bytes: &[u8], entries: &[Entry]) -> bool {
     all && found.next().is_none()
 }
 
-/// Returns PTX as text, without the NUL that may end it. Bytes that are not UTF-8 can only be in comments.
+/// Returns PTX as text, without the NUL that may end it. Only comments can have bytes that aren't UTF-8.
 fn text(bytes: &[u8]) -> Cow<'_, str> {
     let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     let bytes = &bytes[..end];
-    // The lossy function is slow, also where nothing is lost.
+    // The lossy conversion is slow even where nothing is lost.
     str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
 }
 
@@ -79,7 +79,7 @@ struct Functions<'a> {
     locals: BTreeMap<u32, u32>,
     calls: Calls,
     sharing: Sharing<'a>,
-    /// The shapes of words that matter in a body: calls, and the names of functions and variables.
+    /// The shapes of words that matter in a body: calls, and names of functions and variables.
     shapes: Shapes,
 }
 
@@ -94,12 +94,13 @@ impl<'a> Functions<'a> {
     }
 }
 
-/// The number of kernels that any module may have, and the bytes of text that each further kernel needs. This bounds the memory
-/// that a text takes. The shortest useful kernel is longer.
+/// The number of kernels that any module may have, and the bytes of text that each further kernel needs. This
+/// bounds a text's memory. Even the shortest useful kernel is longer.
 const SMALL_KERNELS: usize = 1000;
 const KERNEL_TEXT: usize = 64;
 
-/// Bytes in which a function saves its caller's registers, as an estimate: the assembler decides how many it saves.
+/// An estimate of the bytes in which a function saves its caller's registers. Only the assembler knows how
+/// many there are.
 const SAVED: u32 = 64;
 
 impl<'a> Parser<'a> {
@@ -158,7 +159,8 @@ impl<'a> Parser<'a> {
             entry.frames.recursive = stack.map(|stack| stack.bytes);
             entry.frames.launched = largest.filter(|_| entry.needs.device_launch);
         }
-        // A vector with one entry has room for four, and there can be a module for every few bytes.
+        // A vector with one entry has room for four, which adds up: there can be a module for every few
+        // bytes.
         entries.shrink_to_fit();
         let separable = shares_nothing && !entries.iter().any(|entry| entry.needs.device_launch);
         let variable = sharing.found().map(str::to_owned);
@@ -172,7 +174,8 @@ impl<'a> Parser<'a> {
         number.ok_or_else(|| self.malformed("the version is not like `8.0`"))
     }
 
-    /// Reads what follows `.target`: `sm_90a, texmode_independent, debug`. One of the words is the architecture.
+    /// Parses the words after `.target`: `sm_90a, texmode_independent, debug`. One of them is the
+    /// architecture.
     fn target(&mut self) -> Result<Target, Error> {
         let mut target = None;
         loop {
@@ -202,11 +205,11 @@ impl<'a> Parser<'a> {
         Err(self.malformed(format!("the text ends within the function `{name}`")))
     }
 
-    /// Reads a body after its `{`. Only mentions of functions and variables matter.
+    /// Reads a body after its `{`. Only references to functions and variables matter.
     fn body(&mut self, name: &'a str, functions: &mut Functions<'a>) -> Result<(), Error> {
         let caller = functions.declare(name);
         let mut depth = 1u32;
-        // Between `call` and its target: the number of open brackets, which enclose the result.
+        // Between `call` and its target: how many brackets are open, because the result is in brackets.
         let mut call = None;
         let mut locals = 0u32;
         loop {
@@ -252,14 +255,14 @@ impl<'a> Parser<'a> {
         Err(self.malformed(format!("the text ends within the body of `{name}`")))
     }
 
-    /// Steps over everything up to the bracket that closes an open one.
+    /// Skips to the bracket that closes an open one.
     fn skip_group(&mut self, open: u8, close: u8) -> Result<(), Error> {
         let mut depth = 1u32;
         while depth > 0 {
             match self.lexer.next() {
                 Some(Token::Punct(punct)) if punct == open => depth += 1,
                 Some(Token::Punct(punct)) if punct == close => depth -= 1,
-                // Between the brackets of a list there is none of these.
+                // These can't be between the brackets of a list.
                 Some(Token::Punct(b';' | b'{' | b'}')) | None => {
                     return Err(self.malformed(format!("expected `{}`", char::from(close))));
                 }

@@ -8,7 +8,7 @@ use crate::{Error, Image, ImageKind, cubin, elf, fatbin, ptx};
 ///
 /// # Errors
 ///
-/// The bytes are no image, or are a damaged image: see [`Error`]. An image without kernels is no error.
+/// Fails if the bytes are no image, or a damaged one: see [`Error`]. An image without kernels is fine.
 pub fn read(bytes: &[u8]) -> Result<Image, Error> {
     if is_fatbin(bytes) {
         let (variants, unread) = fatbin::read(bytes)?;

@@ -1,4 +1,4 @@
-//! Reads C++ signatures from mangled names.
+//! Parses C++ signatures from mangled names.
 
 mod packs;
 
@@ -10,10 +10,10 @@ use kernel_registry_format::is_control;
 
 use crate::{CudaType, stable_symbol};
 
-/// The signature of a C++ kernel, as far as its mangled name tells.
+/// The signature of a C++ kernel, as far as its mangled name has it.
 ///
-/// A mangled name holds the types of the parameters, but neither their names nor the top-level
-/// `const`, `__restrict__` and `__grid_constant__`.
+/// A mangled name has the types of the parameters, but neither their names nor the top-level `const`,
+/// `__restrict__` and `__grid_constant__`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Signature {
@@ -30,11 +30,11 @@ pub struct Signature {
     pub anonymous_namespace: bool,
 }
 
-/// The most bytes of a symbol that is read.
+/// The longest symbol that is parsed, in bytes.
 const MAX_SYMBOL: usize = 32 * 1024;
 
-/// The most bytes of text for each byte of a symbol. A mangled name can refer to earlier parts of itself, so that its text doubles
-/// with every few bytes. Names of Thrust's kernels for lambdas in templates reach 29.
+/// The most bytes of text for each byte of a symbol. A mangled name can refer to earlier parts of itself, so
+/// its text may double with every few bytes. Names of Thrust's kernels for lambdas in templates reach 29.
 const MAX_EXPANSION: usize = 64;
 
 /// Returns a kernel's C++ signature if the symbol is a mangled name, or else the symbol.
@@ -50,7 +50,7 @@ pub fn readable(symbol: &str) -> String {
 }
 
 impl Signature {
-    /// Reads a symbol. Returns `None` if the symbol is not the mangled name of a function.
+    /// Parses a symbol. Returns `None` if it isn't the mangled name of a function.
     pub fn parse(symbol: &str) -> Option<Signature> {
         if symbol.len() > MAX_SYMBOL || symbol.contains(is_control) {
             return None;
@@ -60,7 +60,7 @@ impl Signature {
             return None;
         }
         let text = packs::demangle(symbol, symbol.len() * MAX_EXPANSION + 64)?;
-        // The source has no namespace `_INTERNAL_`: nvcc puts static functions into it.
+        // nvcc puts static functions into a namespace `_INTERNAL_`, which the source doesn't have.
         let text = text.replace("_INTERNAL_::", "");
         let text = literals(&without_empty_packs(&text));
         let (name, params) = split_params(&text)?;
@@ -76,13 +76,14 @@ impl Signature {
 }
 
 thread_local! {
-    /// The signatures read so far, while this thread reads an image with several variants: they have the same symbols.
+    /// Signatures parsed so far, while this thread reads an image with several variants, which share their
+    /// symbols.
     static KNOWN: RefCell<Option<HashMap<String, Option<Signature>>>> = const { RefCell::new(None) };
 }
 
-/// Calls `read`, which reads several variants of an image. During this call each symbol is demangled only once.
+/// Calls `read`, which reads several variants of an image, and demangles each symbol only once.
 pub(crate) fn demangle_once_while<T>(read: impl FnOnce() -> T) -> T {
-    /// Forgets the signatures, also after a panic.
+    /// Clears the cache, even after a panic.
     struct Forget;
     impl Drop for Forget {
         fn drop(&mut self) {
@@ -95,7 +96,7 @@ pub(crate) fn demangle_once_while<T>(read: impl FnOnce() -> T) -> T {
 }
 
 impl Signature {
-    /// Reads a symbol like [`parse`](Self::parse), but only once for all variants of an image.
+    /// Parses a symbol like [`parse`](Self::parse), but only once for all variants of an image.
     pub(crate) fn parse_once(symbol: &str) -> Option<Signature> {
         KNOWN.with_borrow_mut(|known| match known {
             None => Signature::parse(symbol),
@@ -106,7 +107,8 @@ impl Signature {
         })
     }
 
-    /// Returns the full name, the name without template arguments, and the name without template arguments and namespaces.
+    /// Returns the full name, the name without template arguments, and the name without template arguments
+    /// and namespaces.
     pub fn names(&self) -> [&str; 3] {
         let unqualified = self.base_name.rsplit("::").next().unwrap_or_default();
         [&self.name, &self.base_name, unqualified]
@@ -114,7 +116,8 @@ impl Signature {
 }
 
 impl fmt::Display for Signature {
-    /// Writes the signature as in C++, without the return type: `saxpy(unsigned int, float, const float*, float*)`.
+    /// Writes the signature as in C++, without the return type:
+    /// `saxpy(unsigned int, float, const float*, float*)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}(", self.name)?;
         for (index, param) in self.params.iter().enumerate() {
@@ -141,7 +144,7 @@ fn without_empty_packs(text: &str) -> String {
     written + rest
 }
 
-/// Rewrites numbers among template arguments as C++ programmers write them: `(unsigned int)128` as `128u`.
+/// Rewrites numbers among template arguments as C++ programmers spell them: `(unsigned int)128` as `128u`.
 fn literals(text: &str) -> String {
     const SUFFIXES: [(&str, &str); 6] = [
         ("(int)", ""),
@@ -183,7 +186,7 @@ fn literals(text: &str) -> String {
     written
 }
 
-/// Splits `name(a, b)` into `name` and the parameters. Returns `None` for a text that is not a function.
+/// Splits `name(a, b)` into `name` and the parameters. Returns `None` if the text isn't a function.
 fn split_params(text: &str) -> Option<(&str, Vec<&str>)> {
     let inner = text.strip_suffix(')')?;
     let open = opening(inner)?;
@@ -201,7 +204,7 @@ fn split_template(name: &str) -> (&str, Vec<&str>) {
     }
 }
 
-/// Finds the opening bracket of the pair whose closing bracket follows directly after the text.
+/// Finds the opening bracket that matches the closing bracket right after the text.
 fn opening(text: &str) -> Option<usize> {
     let mut depth = 0usize;
     for (index, byte) in text.bytes().enumerate().rev() {

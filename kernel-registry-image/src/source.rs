@@ -1,7 +1,8 @@
-//! Reads the kernels of a CUDA source: the names of their parameters, and the types that `extern "C"` names do not carry.
+//! Parses the kernels of a CUDA source: the names of their parameters, and the types that `extern "C"` names
+//! lack.
 //!
-//! The source can be text as it is written, or as a preprocessor leaves it. This reader is no C++ compiler: code that it does
-//! not understand is left out, or marked as not certain.
+//! The source may be preprocessed or not. This isn't a C++ compiler: code that it doesn't understand is left
+//! out, or marked as not certain.
 //!
 //! ```
 //! use kernel_registry_image::source::{c_signatures, kernels};
@@ -38,7 +39,7 @@ use self::nesting::Plain;
 use self::records::Record;
 use self::types::Names;
 
-/// Returns the kernels of a source, in their order. Prototypes count as well.
+/// Returns the kernels of a source, in order. Prototypes count too.
 pub fn kernels(text: &str) -> Vec<Function> {
     kernels_among_macros(text, &|_| false)
 }
@@ -48,8 +49,8 @@ fn kernels_among_macros(text: &str, is_macro: &dyn Fn(&str) -> bool) -> Vec<Func
     read(text, is_macro, functions::kernels)
 }
 
-/// Returns the fields of a source's structs by the structs' names without namespaces. Structs that have more than plain fields, or
-/// share a name, are left out.
+/// Returns the fields of a source's structs, by name without namespaces. Leaves out structs that have more
+/// than plain fields, or that share a name.
 pub fn structs(text: &str) -> HashMap<String, Vec<Field>> {
     let records = records_among_macros(text, &|_| false);
     records.into_iter().map(|(name, record)| (name, record.fields)).collect()

@@ -1,11 +1,12 @@
-//! Removes from symbols the parts that depend on the folder of the source.
+//! Removes the parts of symbols that depend on the source's folder.
 
 use std::borrow::Cow;
 
-/// The texts that nvcc puts before a hash of the source's path, in the names of static functions and of anonymous namespaces.
+/// The texts that nvcc puts before a hash of the source's path, in the names of static functions and of
+/// anonymous namespaces.
 const PREFIXES: [&str; 2] = ["_INTERNAL_", "_GLOBAL__N_"];
 
-/// The text that nvcc puts before the symbol of a kernel that other files cannot see, in code that is linked later.
+/// The text that nvcc puts before the symbol of a kernel with internal linkage, in code that is linked later.
 const STATIC: &str = "__nv_static_";
 
 /// Returns the symbol without nvcc's hashes of its source's path, so that it is the same from every folder.
@@ -18,7 +19,7 @@ const STATIC: &str = "__nv_static_";
 /// assert_eq!(stable_symbol("_Z5saxpyjfPKfPf"), "_Z5saxpyjfPKfPf");
 /// ```
 pub fn stable_symbol(symbol: &str) -> Cow<'_, str> {
-    let symbol = behind_file(symbol).unwrap_or(symbol);
+    let symbol = after_file(symbol).unwrap_or(symbol);
     let (mut stable, mut copied) = (String::new(), 0);
     for (at, _) in symbol.match_indices('_') {
         let Some(prefix) = PREFIXES.into_iter().find(|prefix| symbol[at..].starts_with(prefix)) else {
@@ -36,18 +37,19 @@ pub fn stable_symbol(symbol: &str) -> Cow<'_, str> {
     if copied == 0 { Cow::Borrowed(symbol) } else { Cow::Owned(stable + &symbol[copied..]) }
 }
 
-/// Returns the symbol after `__nv_static_22__ac454b6f_4_a_cu_..`. The number is the length of the part that names the file.
-fn behind_file(symbol: &str) -> Option<&str> {
+/// Returns the symbol after `__nv_static_22__ac454b6f_4_a_cu_..`. The number is the length of the part with
+/// the file's name.
+fn after_file(symbol: &str) -> Option<&str> {
     let (length, behind) = symbol.strip_prefix(STATIC)?.split_once('_')?;
     behind.get(length.parse().ok()?..)?.strip_prefix('_')
 }
 
-/// Returns where a name starts and ends that has its length before it, as in `33_GLOBAL__N__ac454b6f_4_a_cu_..`. The name's prefix
-/// is at `at`.
+/// Returns the start and end of a name that is preceded by its length, as in
+/// `33_GLOBAL__N__ac454b6f_4_a_cu_..`. The name's prefix is at `at`.
 fn hashed_name(symbol: &str, at: usize, prefix: &str) -> Option<(usize, usize)> {
     let shortest = prefix.len() + hash_and_file(&symbol[at + prefix.len()..])?;
     let digits = symbol[..at].bytes().rev().take_while(u8::is_ascii_digit).count();
-    // The first digits may be the end of another name: `2t1` before `33_GLOBAL`.
+    // The first digits may belong to another name: `2t1` before `33_GLOBAL`.
     (1..=digits).find_map(|digits| {
         let length: usize = symbol[at - digits..at].parse().ok()?;
         let end = at.checked_add(length)?;

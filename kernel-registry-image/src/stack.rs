@@ -4,20 +4,21 @@ use std::collections::BTreeMap;
 
 use crate::needs::{Calls, POINTER};
 
-/// The stack that a function and all that it calls need.
+/// The stack that a function needs, including everything that it calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stack {
     /// The largest sum of frames along one path of calls.
     pub(crate) bytes: u32,
-    /// Whether a function that can be reached can call itself: then there is no bound.
+    /// Whether it can reach a function that calls itself, so that there is no bound.
     pub(crate) is_recursive: bool,
 }
 
 impl Calls {
     /// Returns the stack of each function that calls others or is called, given the frame of each.
     ///
-    /// Functions that call each other count once each. Among functions that call each other through pointers only the largest
-    /// counts: otherwise a class with a hundred virtual functions would need gigabytes. This is linear in the number of calls.
+    /// Functions that call each other count once each. Of those that call each other through pointers, only
+    /// the largest counts: otherwise a class with a hundred virtual functions would need gigabytes. Linear in
+    /// the number of calls.
     pub(crate) fn stacks(&self, frame: impl Fn(u32) -> u32) -> BTreeMap<u32, Stack> {
         let through_pointers = self.address_taken.iter().map(|function| (POINTER, *function));
         let mut calls: Vec<(u32, u32)> =
@@ -88,7 +89,7 @@ impl<F: Fn(u32) -> u32> Search<'_, F> {
         (function, self.calls.partition_point(|(caller, _)| *caller < function))
     }
 
-    /// Completes the component that begins with this function, if one does.
+    /// Completes the component that starts with this function, if there is one.
     fn leave(&mut self, function: u32) {
         let Some(State::Open(position)) = self.found.get(&function) else { return };
         let position = *position;
@@ -125,8 +126,8 @@ impl<F: Fn(u32) -> u32> Search<'_, F> {
 mod tests {
     use super::*;
 
-    /// Returns the stack of function 0, given these calls. The frame of function 0 has 10 bytes, that of function 1 has 20, and so
-    /// on.
+    /// Returns the stack of function 0, given these calls. The frame of function 0 has 10 bytes, that of
+    /// function 1 has 20, and so on.
     fn stack(calls: &[(u32, u32)], pointer_calls: &[u32], addresses: &[u32]) -> (u32, bool) {
         let mut all = Calls::default();
         calls.iter().for_each(|(caller, callee)| all.call(*caller, *callee));
@@ -146,7 +147,7 @@ mod tests {
     fn recursion_counts_once() {
         assert_eq!(stack(&[(0, 1), (1, 1)], &[], &[]), (30, true));
         assert_eq!(stack(&[(0, 1), (1, 2), (2, 1), (2, 3)], &[], &[]), (100, true));
-        // Recursion that function 0 cannot reach does not matter.
+        // Recursion that function 0 can't reach doesn't matter.
         assert_eq!(stack(&[(0, 1), (2, 3), (3, 2)], &[], &[]), (30, false));
     }
 
@@ -154,7 +155,7 @@ mod tests {
     fn pointers_lead_to_all_functions_whose_address_is_taken() {
         assert_eq!(stack(&[], &[0], &[1, 2]), (40, false));
         assert_eq!(stack(&[(1, 3)], &[0], &[1, 2]), (70, false));
-        // A function that pointers lead to calls through pointers.
+        // A pointer leads to a function that itself calls through pointers.
         assert_eq!(stack(&[], &[0, 1], &[1, 2]), (60, true));
         assert_eq!(stack(&[(2, 3)], &[0, 3], &[1, 2]), (70, true));
     }

@@ -1,4 +1,4 @@
-//! A variant of an image: its kernels for one architecture.
+//! Defines a variant of an image: its kernels for one architecture.
 
 use crate::{Entry, Target};
 
@@ -10,15 +10,16 @@ pub struct Variant {
     pub kind: VariantKind,
     /// The architecture that the variant was compiled for.
     pub target: Target,
-    /// The CUDA toolkit that made the variant, such as `13.0`, where the image says so.
+    /// The CUDA toolkit that made the variant, such as `13.0`, if the image says so.
     pub toolkit: Option<String>,
     /// The kernels, in the order of the file.
     pub entries: Vec<Entry>,
-    /// Whether each of its kernels can be compiled without the others: it is a PTX text of its own, and the kernels share no
-    /// variable, no texture and no address of a function. False if that is not certain.
+    /// Whether each of its kernels can be compiled without the others: it's a single PTX module, and the
+    /// kernels share no variable, no texture and no address of a function. False if that isn't certain.
     pub separable: bool,
-    /// A variable that a kernel may write or the host may set, or a texture: launches leave values in it, and each load of the image has
-    /// one of its own. In machine code it's the section. `None` if there is certainly none; an unknown form counts as one.
+    /// A variable that a kernel may write or the host may set, or a texture: launches leave values in it, and
+    /// each load of the image has another one. In machine code it's the section. `None` if there certainly
+    /// isn't one; an unknown form counts as one.
     pub variable: Option<String>,
 }
 
@@ -27,7 +28,7 @@ pub struct Variant {
 pub enum VariantKind {
     /// PTX, for the driver to compile.
     Ptx {
-        /// The version of the language, major and minor. A driver refuses one newer than itself.
+        /// The version of the language, major and minor. A driver refuses PTX newer than itself.
         version: (u8, u8),
     },
     /// Machine code.
@@ -35,10 +36,11 @@ pub enum VariantKind {
 }
 
 impl Variant {
-    /// Returns whether a device of this compute capability (major, minor) can run the variant, as far as the target tells.
+    /// Returns whether a device of this compute capability (major, minor) can run the variant, as far as the
+    /// target tells.
     ///
-    /// See [`Target::jit_runs_on`] and [`Target::binary_runs_on`] for the rules. The driver has the
-    /// last word, because it can also be too old for the toolkit that made the variant.
+    /// See [`Target::jit_runs_on`] and [`Target::binary_runs_on`] for the rules. The driver has the last
+    /// word, because it may also be too old for the toolkit that made the variant.
     pub fn runs_on(&self, capability: (u32, u32)) -> bool {
         match self.kind {
             VariantKind::Ptx { .. } => self.target.jit_runs_on(capability),

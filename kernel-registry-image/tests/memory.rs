@@ -1,4 +1,4 @@
-//! Tests how much memory reading takes, compared with the size of the image.
+//! Tests how much memory reading takes, relative to the size of the image.
 
 mod common;
 #[path = "common/cubin.rs"]
@@ -12,7 +12,7 @@ use cubin::Cubin;
 use kernel_registry_image::embedded::Search;
 use kernel_registry_image::read;
 
-/// The allocator of the operating system, with counts of the bytes that are allocated now and at most.
+/// The system's allocator, with counters for the bytes that are allocated now and at most.
 struct Counting {
     now: AtomicUsize,
     peak: AtomicUsize,
@@ -37,7 +37,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Reads an image, and returns the most bytes that were allocated meanwhile, beyond those allocated before.
+/// Reads an image, and returns how many bytes were allocated at the peak, in addition to those before.
 fn peak(bytes: &[u8]) -> usize {
     peak_of(|| drop(read(bytes)))
 }
@@ -49,13 +49,13 @@ fn peak_of(action: impl FnOnce()) -> usize {
     ALLOCATOR.peak.load(Relaxed) - before
 }
 
-// One test, because others would allocate at the same time.
+// A single test, because others would allocate at the same time.
 #[test]
 fn memory_is_in_proportion_to_the_image() {
     for (name, bytes) in images() {
         let peak = peak(&bytes);
         println!("{name}: {:.2} times its size", peak as f64 / bytes.len() as f64);
-        // A packed image takes its plain size, and the decoder's window takes as much again.
+        // A packed image takes its unpacked size, and the decoder's window takes as much again.
         let packed = name.ends_with(".size.fatbin") || name.ends_with(".family.fatbin");
         let limit = if packed { 16 } else { 4 };
         assert!(peak <= limit * bytes.len(), "{name}: {peak} bytes for {}", bytes.len());
@@ -72,7 +72,7 @@ fn memory_is_in_proportion_to_the_image() {
         ".version 8.0 .target sm_90 .entry k(){} ".to_owned(),
         ".entry _Z1fI1aEvS_IS_S_EIS_S_E@(){}                               ".to_owned(),
     ] {
-        // Each kernel has a name of its own, or the second would be refused.
+        // Kernels need different names, or the second would be refused.
         let parts = (0..500_000 / part.len()).map(|number| part.replace('@', &number.to_string()));
         let text = format!("{head}{}", parts.collect::<String>());
         check(&part, text.as_bytes());
@@ -107,7 +107,7 @@ fn memory_is_in_proportion_to_the_image() {
     }
 }
 
-/// Cubins in which many symbols or sections share the same bytes, so that each byte of the file counts often.
+/// Cubins in which many symbols or sections share bytes, so that each byte of the file counts many times.
 fn amplifying_cubins() -> Vec<(&'static str, Vec<u8>)> {
     let mut cubins = Vec::new();
     let long = format!("_Z{}{}f", 30_000, "k".repeat(29_999)) + "v";
@@ -146,7 +146,7 @@ fn amplifying_cubins() -> Vec<(&'static str, Vec<u8>)> {
     cubins
 }
 
-/// Checks that reading an image takes at most 16 times its size, and a little more. The image must not be packed.
+/// Checks that reading an unpacked image takes at most 16 times its size, and a little more.
 fn check(what: &str, bytes: &[u8]) {
     proportional(&what[..what.len().min(60)], peak(bytes), bytes.len());
 }

@@ -1,4 +1,4 @@
-//! `#[derive(KernelParam)]`: implements the trait for a struct that has the layout of C.
+//! `#[derive(KernelParam)]`: implements the trait for a struct with C's layout.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote, quote_spanned};
@@ -15,7 +15,7 @@ pub(crate) fn expand(input: TokenStream) -> TokenStream {
         Ok(Item::Enum(input)) => {
             errors.at(
                 input.enum_token,
-                "the kernel could make a value of an enum that Rust knows nothing of: pass its number",
+                "the kernel could create an enum value that Rust does not know: pass its number",
             );
             TokenStream::new()
         }
@@ -59,8 +59,8 @@ fn implement(input: &ItemStruct, errors: &mut Errors) -> TokenStream {
         }
     }
     let (before, arguments, clause) = generics.split_for_impl();
-    // The tokens of a field have the span of the field's type, so that the compiler shows an error there. Fields with references
-    // are left out, because they have been reported.
+    // A field's tokens have the span of its type, so that the compiler shows an error there. Fields with
+    // references have already been reported.
     let described = fields.members().zip(types).filter(|(_, ty)| !matches!(ty, Type::Reference(_)));
     let described = described.map(|(member, ty)| {
         let name = match &member {
@@ -93,7 +93,7 @@ fn implement(input: &ItemStruct, errors: &mut Errors) -> TokenStream {
     }
 }
 
-/// Returns the layout that `#[repr(..)]` asks for. Reports an error if it is not one that C++ has, too.
+/// Returns the layout that `#[repr(..)]` asks for. Reports an error if C++ has no such layout.
 fn layout(input: &ItemStruct, errors: &mut Errors) -> Option<Layout> {
     let mut found = None;
     for attr in input.attrs.iter().filter(|attr| attr.path().is_ident("repr")) {
@@ -114,13 +114,13 @@ fn layout(input: &ItemStruct, errors: &mut Errors) -> Option<Layout> {
     if found.is_none() {
         errors.at(
             &input.ident,
-            "the layout of the struct is the compiler's secret, and another one in C++: add `#[repr(C)]`",
+            "the layout of the struct is unspecified, and may differ from C++: add `#[repr(C)]`",
         );
     }
     found
 }
 
-/// Reports fields that are references, because references point into the memory of the host.
+/// Reports fields that are references, because references point into host memory.
 fn report_references(fields: &Fields, errors: &mut Errors) {
     for field in fields {
         if let Type::Reference(_) = field.ty {

@@ -1,11 +1,13 @@
 //! The macros of [kernel-registry](https://docs.rs/kernel-registry), which re-exports and documents them.
 //!
-//! Each macro has a file; `gpu_kernel` also has a folder. `gpu_kernel` works in phases: it parses the arguments, resolves the
-//! declaration, reads the image, compares both (the verdict, with all errors), and then writes code.
+//! Each macro has a file; `gpu_kernel` also has a folder. `gpu_kernel` works in phases: it parses the
+//! arguments, resolves the declaration, reads the image, compares both (the verdict, with all errors), and
+//! then generates code.
 //!
-//! Expansions refer to other crates by absolute paths, to `::core` and `::kernel_registry`, so they do not need the prelude. Only
-//! expansions of generic kernels need it, for `#[diagnostic]`. All names that an expansion defines are inside `const _`, except a
-//! kernel's type and a module's `KERNELS` and `warm_all`, so they clash with no other names.
+//! Expansions refer to other crates by the absolute paths `::core` and `::kernel_registry`, so they don't
+//! need the prelude. Only expansions of generic kernels do, for `#[diagnostic]`. All names that an expansion
+//! defines are inside `const _`, except a kernel's type and a module's `KERNELS` and `warm_all`, so they
+//! can't clash with others.
 
 #![forbid(unsafe_code)]
 
@@ -29,7 +31,8 @@ pub fn warmup(args: TokenStream, item: TokenStream) -> TokenStream {
     warmup::expand(args.into(), item.into()).into()
 }
 
-/// Implements `KernelParam` for a struct, so that kernels can take the struct. See `kernel_registry::KernelParam`.
+/// Implements `KernelParam` for a struct, so that kernels can take the struct. See
+/// `kernel_registry::KernelParam`.
 #[proc_macro_derive(KernelParam, attributes(kernel_param))]
 pub fn kernel_param(input: TokenStream) -> TokenStream {
     kernel_param::expand(input.into()).into()

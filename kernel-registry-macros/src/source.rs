@@ -1,10 +1,11 @@
-//! Facts about an item that every macro needs: its position in the source file, and the attributes that can remove it.
+//! Finds what every macro needs about an item: its position in the source file, and the attributes that can
+//! remove it.
 
 use proc_macro2::Span;
 use syn::{Attribute, Meta};
 
-/// The position of an item in its source file, from the span of its name. `line!()` would return the line of the attribute, or of
-/// the surrounding module.
+/// The position of an item in its source file, from the span of its name. `line!()` would return the line of
+/// the attribute, or of the surrounding module.
 pub(crate) struct Position {
     pub(crate) file: String,
     pub(crate) line: u32,
@@ -19,7 +20,8 @@ impl Position {
     }
 }
 
-/// Returns the attributes that decide whether the item is compiled: `#[cfg(..)]`, and `#[cfg_attr(..)]` that contains `cfg`.
+/// Returns the attributes that decide whether the item is compiled: `#[cfg(..)]`, and `#[cfg_attr(..)]` that
+/// contains `cfg`.
 pub(crate) fn cfgs(attrs: &[Attribute]) -> Vec<Attribute> {
     let removes = |attr: &&Attribute| match &attr.meta {
         Meta::List(list) if list.path.is_ident("cfg_attr") => {

@@ -1,11 +1,12 @@
-//! Tests expansions and error messages without a compiler: expands tokens, prints the result, and compares it.
+//! Tests expansions and error messages without a compiler: expands tokens, prints the result, and compares
+//! it.
 
 use proc_macro2::{Group, TokenStream, TokenTree};
 use quote::quote;
 
 use crate::gpu_kernel;
 
-/// Returns the expansion as formatted code, without the parts of a path that depend on the machine.
+/// Returns the expansion as formatted code, without the parts of paths that depend on the machine.
 fn expansion(args: TokenStream, item: TokenStream) -> String {
     let tokens = gpu_kernel::expand(args, item);
     let file = syn::parse2(tokens).expect("an expansion is a list of items");
@@ -100,7 +101,7 @@ fn errors_for_missing_instances_list_existing_ones() {
         ),
         ["only a generic kernel has instances: declare `unsafe fn name<T>(..)`"]
     );
-    // The same mistake in all instances is reported once.
+    // An error in all instances is reported once.
     let wrong = quote!(
         unsafe fn reduce<T, const BLOCK: u32>(x: &[T], out: &[T], n: u32);
     );
@@ -174,7 +175,7 @@ fn a_module_gets_a_list_of_its_kernels_and_warm_all() {
             }
         },
     );
-    // The kernels expand as in the tests above, so only the code around them is compared.
+    // The kernels expand as in the tests above, so only the surrounding code is compared.
     let lines: Vec<&str> = code
         .lines()
         .filter(|line| {
@@ -304,7 +305,8 @@ fn linked_excludes_a_file() {
     assert_eq!(errors(quote!(linked = 1), item), ["`linked` takes no value"]);
 }
 
-/// Tests that any tokens expand to code or errors, without a panic. Each token is removed, doubled and replaced in turn.
+/// Any tokens have to expand to code or errors, without a panic. Each token is removed, doubled and replaced
+/// in turn.
 #[test]
 fn no_tokens_make_it_panic() {
     let image = image();
@@ -338,8 +340,8 @@ fn no_tokens_make_it_panic() {
     assert!(count > 500, "{count} cases");
 }
 
-/// Returns variants of a token stream, in each of which one token, at any depth, is removed, doubled, or replaced by a token that
-/// does not belong there.
+/// Returns variants of a token stream, each with one token, at any depth, removed, doubled, or replaced with
+/// a wrong one.
 fn changes(stream: &TokenStream) -> Vec<TokenStream> {
     let tokens: Vec<TokenTree> = stream.clone().into_iter().collect();
     let mut changes = Vec::new();
@@ -363,7 +365,7 @@ fn changes(stream: &TokenStream) -> Vec<TokenStream> {
     changes
 }
 
-/// Compares code with a committed expansion. If the variable `EXPANSION` is set, replaces the committed expansion instead.
+/// Compares code with a committed expansion, or replaces that if the variable `EXPANSION` is set.
 #[track_caller]
 fn compare(code: &str, file: &str, expected: &str) {
     if std::env::var_os("EXPANSION").is_some() {

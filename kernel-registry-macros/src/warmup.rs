@@ -34,7 +34,8 @@ pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
     let cfgs = source::cfgs(&item.attrs);
     let registration = if is_fine { register(&item, &args) } else { TokenStream::new() };
     let errors = errors.into_items(&cfgs);
-    // A function with errors is not registered. Without this attribute the compiler would report it as unused, too.
+    // A function with errors isn't registered. The attribute keeps the compiler from reporting it as unused
+    // too.
     let allow = if is_fine { quote!() } else { quote!(#[allow(dead_code)]) };
     quote!(#errors #allow #item #(#cfgs)* #registration)
 }
@@ -93,7 +94,7 @@ fn check(item: &ItemFn, errors: &mut Errors) {
     if let Safety::Unsafe(token) = &sig.safety {
         errors.at(
             token,
-            "a `#[warmup]` function is called by the library, which keeps no safety conditions: put `unsafe` inside of it",
+            "a `#[warmup]` function is called by the library, which cannot uphold safety conditions: use `unsafe` inside it",
         );
     }
     if !sig.generics.params.is_empty() {
@@ -113,12 +114,12 @@ fn register(item: &ItemFn, Args { order, krate }: &Args) -> TokenStream {
     let version = env::var("CARGO_PKG_VERSION").unwrap_or_default();
     let Position { file, line, .. } = Position::from_span(ident.span());
     let (order, line) = (Literal::i32_unsuffixed(*order), Literal::u32_unsuffixed(line));
-    // The compiler shows an error in the types of parameter or result at this span.
+    // The compiler shows an error in the types of the parameter or result at this span.
     let span = match &item.sig.output {
         ReturnType::Type(_, ty) => ty.span(),
         ReturnType::Default => ident.span(),
     };
-    // Macro hygiene: this name differs from the function's name, even if the function is called `warm`.
+    // Macro hygiene: this name differs from the function's, even if that's called `warm`.
     let warm = Ident::new("warm", Span::mixed_site().located_at(span));
     let call = quote_spanned!(span=> #private::Outcome::text(#ident(#warm)));
     quote! {

@@ -1,12 +1,13 @@
-//! Counts the kernels of PTX files that the interpreter can run, and lists the instructions that it lacks for other
-//! kernels.
+//! Counts the kernels of PTX files that the interpreter can run, and lists the instructions that it lacks for
+//! other kernels.
 //!
 //! ```sh
 //! nvcc -ptx -arch=compute_80 kernels.cu -o ptx/kernels.ptx
 //! cargo run --release -p kernel-registry-ptx --example coverage -- ptx
 //! ```
 //!
-//! The folder's subfolders are counted one by one: with a subfolder for each repository, the table has a row for each.
+//! The folder's subfolders are counted one by one: with a subfolder for each repository, the table has a row
+//! for each.
 
 use std::collections::BTreeMap;
 use std::error::Error;

@@ -1,5 +1,5 @@
-//! Runs all cases of the differential test on a GPU, and writes the results to files in the folder that is named:
-//! `cargo run -p kernel-registry-ptx --example record -- kernel-registry-ptx/tests/differential`.
+//! Runs all cases of the differential test on a GPU, and writes the results to files in the folder that is
+//! named: `cargo run -p kernel-registry-ptx --example record -- kernel-registry-ptx/tests/differential`.
 
 #[path = "../tests/differential/case.rs"]
 mod case;
@@ -46,7 +46,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         let mut recording = Vec::new();
         let mut count = 0;
         for case in &cases {
-            // A kernel that is refused or that fails is left out. The test reports that its result is missing.
+            // A kernel that is refused or that fails is left out. The test reports that its result is
+            // missing.
             match run(&context, &stream, case) {
                 Ok(result) => {
                     Recording::add(&mut recording, case, &result);
@@ -92,8 +93,8 @@ fn run(context: &Arc<CudaContext>, stream: &Arc<CudaStream>, case: &Case) -> Res
         block_dim: (width, height, depth),
         shared_mem_bytes: case.shared,
     };
-    // SAFETY: the arguments have the sizes of the parameters. Each case keeps its kernel inside of the memory: the
-    // interpreter runs the same cases and checks each access.
+    // SAFETY: the arguments have the sizes of the parameters. Each case keeps its kernel inside of the
+    // memory: the interpreter runs the same cases and checks each access.
     unsafe { launch.launch(shape) }?;
     stream.synchronize()?;
     let mut results = Vec::new();

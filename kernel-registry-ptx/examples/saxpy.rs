@@ -33,8 +33,8 @@ struct Arrays<'a> {
     begun: Instant,
 }
 
-// SAFETY: `check` returns pointers into an array of atomics, which outlives the grid. A pointer has the requested
-// address, so its alignment is also that of the address.
+// SAFETY: `check` returns pointers into an array of atomics, which outlives the grid. A pointer has the
+// requested address, so its alignment is also that of the address.
 unsafe impl Memory for Arrays<'_> {
     fn check(&self, address: u64, size: u64) -> Result<*mut u8, MemoryFault> {
         let found = self.arrays.iter().find_map(|array| {

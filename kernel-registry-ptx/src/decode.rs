@@ -1,8 +1,8 @@
 //! Decodes a PTX text into a [`Program`].
 //!
-//! [`parse`](crate::parse) parses the text. `body` and `decoder` resolve names. `instruction`, `compare`, `threads`,
-//! `matrix`, `mbarrier` and `copy_async` turn statements into instructions. `form` and `operands` refuse what ptxas
-//! refuses.
+//! [`parse`](crate::parse) parses the text. `body` and `decoder` resolve names. `instruction`, `compare`,
+//! `threads`, `matrix`, `mbarrier` and `copy_async` turn statements into instructions. `form` and `operands`
+//! refuse what ptxas refuses.
 
 mod body;
 mod clock;
@@ -32,13 +32,13 @@ use crate::parse::syntax;
 use crate::program::{Kernel, Program};
 
 impl Program {
-    /// Decodes a PTX text. A kernel with an instruction that the interpreter does not know is loaded, but cannot be
-    /// launched: [`Program::lacking`] returns that instruction.
+    /// Decodes a PTX text. A kernel with an instruction that the interpreter does not know is loaded, but
+    /// cannot be launched: [`Program::lacking`] returns that instruction.
     ///
     /// # Errors
     ///
-    /// Fails if something in the text is not PTX, or is declared with a type that is not simulated. The error has the
-    /// source line.
+    /// Fails if something in the text is not PTX, or is declared with a type that is not simulated. The error
+    /// has the source line.
     pub fn load(text: &str) -> Result<Self, LoadError> {
         let parsed = syntax::parse(text)?;
         let mut module = Shared::default();
@@ -57,8 +57,8 @@ impl Program {
             }
             module.signatures.push(signature);
         }
-        // A variable that is both declared `.extern` and defined is one variable. A variable that is only declared is
-        // loaded as zeros, as by the driver of an H200.
+        // A variable that is both declared `.extern` and defined is one variable. A variable that is only
+        // declared is loaded as zeros, as by the driver of an H200.
         let is_defined =
             |name: &str| parsed.variables.iter().any(|other| !other.external && other.name == name);
         let own = |variable: &&syntax::Variable<'_>| !variable.external || !is_defined(variable.name);

@@ -25,11 +25,13 @@ pub enum Reason {
     Syntax,
     /// The statement has an opcode, type or modifier that is not simulated.
     Instruction,
-    /// The statement names a predefined register, or a function of another module, that the interpreter does not know.
+    /// The statement names a predefined register, or a function of another module, that the interpreter does
+    /// not know.
     Lacking(String),
     /// The statement names a register, variable, label or function that is not declared.
     Name(String),
-    /// The statement has a type or a modifier that the instruction cannot have, or lacks one that it must have.
+    /// The statement has a type or a modifier that the instruction cannot have, or lacks one that it must
+    /// have.
     Form,
     /// The statement declares a name again.
     Again(String),

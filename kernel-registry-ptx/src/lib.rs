@@ -1,12 +1,12 @@
 //! Interprets PTX on the CPU: runs kernels from PTX text as nvcc and NVRTC write it.
 //!
-//! [`Program::load`] decodes a text, and fails with the line of anything that is not PTX. A kernel with an instruction
-//! that the interpreter does not know is refused at its launch. A [`Module`] is a program with an address for each
-//! variable. A [`Grid`] is one launch, which runs in steps. So a caller can run several grids at once, stop a grid, and
-//! see which grid waits for something that does not come.
+//! [`Program::load`] decodes a text, and fails with the line of anything that is not PTX. A kernel with an
+//! instruction that the interpreter does not know is refused at its launch. A [`Module`] is a program with an
+//! address for each variable. A [`Grid`] is one launch, which runs in steps. So a caller can run several
+//! grids at once, stop a grid, and see which grid waits for something that does not come.
 //!
-//! Addresses of global memory are addresses of the process. A caller's [`Memory`] decides which of them a kernel may
-//! access.
+//! Addresses of global memory are addresses of the process. A caller's [`Memory`] decides which of them a
+//! kernel may access.
 //!
 //! ```
 //! use std::sync::Arc;

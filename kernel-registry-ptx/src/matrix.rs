@@ -1,4 +1,5 @@
-//! Describes matrices in the registers of a warp: shapes, formats of elements, and which lane holds which element.
+//! Describes matrices in the registers of a warp: shapes, formats of elements, and which lane holds which
+//! element.
 
 use crate::slot::{Address, Slot};
 
@@ -117,8 +118,8 @@ pub(crate) enum Part {
 pub(crate) enum Layout {
     /// The layout that PTX defines for `mma` and `ldmatrix`.
     Fragment(Part),
-    /// Elements follow each other, lane by lane. Where the lanes have room for more, the matrix begins again. PTX does
-    /// not specify the layout for `wmma`.
+    /// Elements follow each other, lane by lane. Where the lanes have room for more, the matrix begins again.
+    /// PTX does not specify the layout for `wmma`.
     Linear,
 }
 
@@ -138,7 +139,8 @@ impl Matrix {
         self.registers.len() * self.element.per_register()
     }
 
-    /// Returns row and column of a lane's element. Elements of a register follow each other from the lowest bits.
+    /// Returns row and column of a lane's element. Elements of a register follow each other from the lowest
+    /// bits.
     pub(crate) fn place(&self, lane: usize, index: usize) -> (usize, usize) {
         let (group, thread) = (lane / 4, lane % 4);
         let per = self.element.per_register();
@@ -164,8 +166,8 @@ impl Matrix {
 
 /// How elements are multiplied and added. The functions take the bits of an element.
 pub(crate) enum Product {
-    /// The sum is computed in f64, which holds products of narrower formats exactly, and rounded once at the end. If
-    /// `fused`, it is rounded after each multiply-add.
+    /// The sum is computed in f64, which holds products of narrower formats exactly, and rounded once at the
+    /// end. If `fused`, it is rounded after each multiply-add.
     Float { a: fn(u64) -> f64, b: fn(u64) -> f64, c: fn(u64) -> f64, d: fn(f64) -> u64, fused: bool },
     /// The sum is computed in integers. `saturate` clamps it to its range.
     Integer { a: fn(u64) -> i64, b: fn(u64) -> i64, saturate: bool },
@@ -180,15 +182,15 @@ pub(crate) enum Together {
     /// A transfer between memory and a matrix. The rows of the matrix are `stride` elements apart in
     /// memory; with `by_columns`, the columns are.
     Whole { stores: bool, matrix: Matrix, address: Address, stride: Slot, by_columns: bool },
-    /// A transfer between memory and matrices of 8 by 8 elements. For each matrix, 8 lanes have the addresses of its
-    /// rows.
+    /// A transfer between memory and matrices of 8 by 8 elements. For each matrix, 8 lanes have the addresses
+    /// of its rows.
     Rows { stores: bool, matrix: Matrix, address: Address, transposed: bool },
     /// Transposes a matrix of 8 by 8 elements.
     Transpose { to: Matrix, from: Matrix },
 }
 
 impl Together {
-    /// Returns the slots that the instruction reads, and those that it writes.
+    /// Returns the slots that the instruction reads and writes.
     pub(crate) fn touches(&self) -> (Vec<Slot>, Vec<Slot>) {
         let registers =
             |matrices: &[&Matrix]| matrices.iter().flat_map(|matrix| matrix.registers.to_vec()).collect();

@@ -131,7 +131,7 @@ impl Op {
         })
     }
 
-    /// Returns the slots that the operation reads, and those that it writes.
+    /// Returns the slots that the operation reads and writes.
     pub(crate) fn touches(&self) -> (Vec<Slot>, Vec<Slot>) {
         match self {
             Self::One(_, _, to, a) => (vec![*a], vec![*to]),

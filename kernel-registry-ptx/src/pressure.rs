@@ -1,8 +1,8 @@
-//! Estimates the registers of a kernel by a liveness analysis. A register is live while its value may still be read.
-//! The estimate is the most registers that are live at once.
+//! Estimates the registers of a kernel by a liveness analysis. A register is live while its value may still
+//! be read. The estimate is the most registers that are live at once.
 //!
-//! The true number can differ: a compiler needs fewer registers if it recomputes values, and more if it loads early.
-//! Without the estimate, every kernel would take the same share of a multiprocessor.
+//! The true number can differ: a compiler needs fewer registers if it recomputes values, and more if it loads
+//! early. Without the estimate, every kernel would take the same share of a multiprocessor.
 
 use crate::op::{Callee, Instruction, Op};
 use crate::program::Program;
@@ -25,7 +25,8 @@ const LARGEST: usize = 1 << 24;
 const GUESS: u32 = 32;
 
 impl Program {
-    /// Returns about how many registers a thread of a kernel takes. Only the driver's compiler knows the exact number.
+    /// Returns about how many registers a thread of a kernel takes. Only the driver's compiler knows the
+    /// exact number.
     pub fn registers(&self, kernel: &str) -> Option<u32> {
         let kernel = self.kernels.get(kernel)?;
         Some(*kernel.registers.get_or_init(|| {
@@ -38,8 +39,8 @@ impl Program {
         }))
     }
 
-    /// Returns the most registers that are live at once in a function, including those of functions that it calls at
-    /// that point. `None` if a function is too large.
+    /// Returns the most registers that are live at once in a function, including those of functions that it
+    /// calls at that point. `None` if a function is too large.
     fn live_at_once(&self, function: usize, callers: &mut Vec<usize>) -> Option<u32> {
         if callers.contains(&function) {
             return Some(0);
@@ -77,7 +78,7 @@ impl Program {
     }
 }
 
-/// Returns the registers that an instruction reads, and those that it writes.
+/// Returns the registers that an instruction reads and writes.
 fn touches(instruction: &Instruction) -> (Vec<usize>, Vec<usize>) {
     let registers = |slots: Vec<Slot>| -> Vec<usize> {
         let own = slots.into_iter().filter(|slot| matches!(slot.rows(), Rows::Register));
@@ -135,8 +136,8 @@ struct Blocks {
 }
 
 impl Blocks {
-    /// Finds the basic blocks of a function, and the registers that are live at their starts. `None` if the function is
-    /// too large.
+    /// Finds the basic blocks of a function, and the registers that are live at their starts. `None` if the
+    /// function is too large.
     fn find(program: &Program, function: usize) -> Option<Self> {
         let range = program.range(function);
         let registers = program.functions[function].registers;

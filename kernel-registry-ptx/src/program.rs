@@ -1,4 +1,5 @@
-//! Defines programs, which are decoded PTX texts, and modules, which are programs with addresses for their variables.
+//! Defines programs, which are decoded PTX texts, and modules, which are programs with addresses for their
+//! variables.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -35,7 +36,8 @@ pub(crate) enum Constant {
         variable: usize,
         offset: i64,
     },
-    /// The address of a variable in shared memory plus an offset. Each kernel has its own layout of shared memory.
+    /// The address of a variable in shared memory plus an offset. Each kernel has its own layout of shared
+    /// memory.
     Shared {
         variable: usize,
         offset: i64,
@@ -121,8 +123,8 @@ pub(crate) struct Reach {
     pub lacking: Option<usize>,
 }
 
-/// Something that the interpreter does not know: an instruction (perhaps only with these types and modifiers), a
-/// register or a function.
+/// Something that the interpreter does not know: an instruction (perhaps only with these types and
+/// modifiers), a register or a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lacking {
     /// The line of the instruction in the PTX, counted from 1.
@@ -146,8 +148,8 @@ pub struct Variable {
     pub(crate) size: u64,
     /// The first bytes of the initial value. The rest is zeros.
     pub(crate) initial: Vec<u8>,
-    /// The pointers in `initial`. Each has an offset in `initial`, the variable that it points to, and an offset in
-    /// that variable.
+    /// The pointers in `initial`. Each has an offset in `initial`, the variable that it points to, and an
+    /// offset in that variable.
     pub(crate) pointers: Vec<(usize, usize, i64)>,
 }
 
@@ -169,20 +171,20 @@ impl Program {
         self.kernels.keys().map(String::as_str)
     }
 
-    /// Returns the bytes of local memory that a thread needs for the variables of a kernel and of the functions that it
-    /// calls.
+    /// Returns the bytes of local memory that a thread needs for the variables of a kernel and of the
+    /// functions that it calls.
     pub fn frame(&self, kernel: &str) -> Option<u64> {
         self.kernels.get(kernel).map(|kernel| kernel.reach.local)
     }
 
-    /// Returns the bytes of local memory that a thread needs for a kernel's own variables, without the functions that
-    /// it calls.
+    /// Returns the bytes of local memory that a thread needs for a kernel's own variables, without the
+    /// functions that it calls.
     pub fn own_frame(&self, kernel: &str) -> Option<u64> {
         self.kernels.get(kernel).map(|kernel| kernel.reach.own)
     }
 
-    /// Returns whether a kernel's calls may be nested without bound, so that no compiler knows how much stack the
-    /// kernel needs.
+    /// Returns whether a kernel's calls may be nested without bound, so that no compiler knows how much stack
+    /// the kernel needs.
     pub fn is_recursive(&self, kernel: &str) -> Option<bool> {
         self.kernels.get(kernel).map(|kernel| kernel.reach.recursive)
     }
@@ -202,8 +204,8 @@ impl Program {
         self.kernels.get(kernel).map(|kernel| &self.functions[kernel.function].parameters[..])
     }
 
-    /// Returns the reason why a kernel cannot be launched: a part that the interpreter does not know, in the kernel or
-    /// in a function that the kernel may call.
+    /// Returns the reason why a kernel cannot be launched: a part that the interpreter does not know, in the
+    /// kernel or in a function that the kernel may call.
     pub fn lacking(&self, kernel: &str) -> Option<&Lacking> {
         self.kernels.get(kernel)?.lacking.as_ref()
     }
@@ -215,8 +217,8 @@ impl Program {
         self.functions[function].start as usize..end
     }
 
-    /// Returns whether a loop only waits for a clock: the loop reads a clock, and nothing that other threads can
-    /// change. `body` has the indices of the loop's instructions.
+    /// Returns whether a loop only waits for a clock: the loop reads a clock, and nothing that other threads
+    /// can change. `body` has the indices of the loop's instructions.
     pub(crate) fn is_delay(&self, body: Range<usize>) -> bool {
         let ops = || self.instructions[body.clone()].iter().map(|instruction| &instruction.op);
         let waits_for_others = |op: &Op| match op {
@@ -251,8 +253,8 @@ impl Program {
         self.text.lines().nth((line as usize).wrapping_sub(1)).unwrap_or("").trim()
     }
 
-    /// Returns the first instruction of a function that the interpreter does not know. A long list of operands is cut
-    /// off.
+    /// Returns the first instruction of a function that the interpreter does not know. A long list of
+    /// operands is cut off.
     pub(crate) fn lacking_of(&self, function: usize) -> Option<Lacking> {
         const LONGEST: usize = 160;
         let Lacking { line, what, instruction: opcode } = self.functions[function].lacking.clone()?;
@@ -304,8 +306,8 @@ impl Module {
         &self.addresses
     }
 
-    /// Returns the first bytes of a variable's initial value. The caller writes them to the variable's address, and
-    /// zeros after them.
+    /// Returns the first bytes of a variable's initial value. The caller writes them to the variable's
+    /// address, and zeros after them.
     pub fn initial(&self, variable: usize) -> Vec<u8> {
         let variable = &self.program.variables[variable];
         let mut bytes = variable.initial.clone();

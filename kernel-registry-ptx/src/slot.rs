@@ -2,8 +2,8 @@
 
 use crate::address::Space;
 
-/// A register operand. A row is a register's values, one per lane. The two highest bits of a slot say where the row
-/// is (in the running function, grid, block or warp), and the other bits are the row's index there.
+/// A register operand. A row is a register's values, one per lane. The two highest bits of a slot say where
+/// the row is (in the running function, grid, block or warp), and the other bits are the row's index there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Slot(pub u32);
 
@@ -40,8 +40,8 @@ impl Slot {
     }
 }
 
-/// The special registers of a grid, in the order of their rows. The last register is not from PTX: it holds the
-/// start of dynamic shared memory.
+/// The special registers of a grid, in the order of their rows. The last register is not from PTX: it holds
+/// the start of dynamic shared memory.
 pub(crate) const GRID: &str = "%ntid.x %ntid.y %ntid.z %nctaid.x %nctaid.y %nctaid.z %nclusterid.x %nclusterid.y %nclusterid.z \
     %cluster_nctaid.x %cluster_nctaid.y %cluster_nctaid.z %cluster_nctarank %dynamic_smem_size %total_smem_size %nwarpid \
     %is_explicit_cluster %gridid %smid %nsmid %envreg1 %envreg2 %aggr_smem_size %reserved_smem_offset_begin \

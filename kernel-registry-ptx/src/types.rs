@@ -2,8 +2,8 @@
 
 use std::cell::Cell;
 
-/// A register of a warp: a value for each lane. Signed values are sign-extended to 64 bits, other values zero-extended.
-/// A reader takes only the bits of its type.
+/// A register of a warp: a value for each lane. Signed values are sign-extended to 64 bits, other values
+/// zero-extended. A reader takes only the bits of its type.
 ///
 /// The values are cells, so that an operation can write the row that it reads.
 pub(crate) type Row = [Cell<u64>; 32];
@@ -32,8 +32,8 @@ pub(crate) enum Type {
 }
 
 impl Type {
-    /// Returns the type of this name. Untyped bits become unsigned integers, because all operations treat them like
-    /// those.
+    /// Returns the type of this name. Untyped bits become unsigned integers, because all operations treat
+    /// them like those.
     pub(crate) fn named(name: &str) -> Option<Self> {
         Some(match name {
             "u8" | "b8" => Self::U8,
@@ -147,8 +147,8 @@ pub(crate) struct How {
     pub relu: bool,
 }
 
-/// A function that computes a row from other rows, for the lanes in a mask. The first row is the result, and the
-/// operands follow.
+/// A function that computes a row from other rows, for the lanes in a mask. The first row is the result, and
+/// the operands follow.
 #[derive(Clone, Copy)]
 pub(crate) enum Compute {
     One(fn(How, u32, &Row, &Row)),
@@ -157,7 +157,8 @@ pub(crate) enum Compute {
     Four(fn(How, u32, &Row, [&Row; 4])),
 }
 
-/// Calls `visit` for each lane in a mask. The full mask is the common case, and the compiler vectorises that loop.
+/// Calls `visit` for each lane in a mask. The full mask is the common case, and the compiler vectorises that
+/// loop.
 #[inline(always)]
 pub(crate) fn each(lanes: u32, mut visit: impl FnMut(usize)) {
     if lanes == u32::MAX {

@@ -1,4 +1,5 @@
-//! `Control`, the host's side of a resident kernel: it ends the kernel, and tells whether all of the kernel's blocks are on the device.
+//! Defines `Control`, the host's side of a resident kernel: it ends the kernel, and reports whether all
+//! blocks are on the device.
 
 use std::error::Error;
 use std::fmt;
@@ -46,8 +47,8 @@ use crate::mapped::Memory;
 /// # }
 /// ```
 ///
-/// A kernel for which neither [`limit`](Control::limit) nor [`unlimited`](Control::unlimited) was called ends at once, as
-/// [`Ended::NoLimit`].
+/// A kernel for which neither [`limit`](Control::limit) nor [`unlimited`](Control::unlimited) was called ends
+/// at once, as [`Ended::NoLimit`].
 pub struct Control {
     memory: Memory,
     blocks: u32,
@@ -82,9 +83,10 @@ const LATE_AND_LEFT: u32 = 4;
 pub enum Presence {
     /// No block is on the device yet.
     Absent,
-    /// At least one block has arrived, and the kernel has not ended. A kernel that was stopped ends when all of its blocks have left.
+    /// At least one block has arrived, and the kernel has not ended. A kernel that was stopped ends when all
+    /// of its blocks have left.
     There,
-    /// The kernel has ended or is ending. Only its stream tells when its memory can be reused.
+    /// The kernel has ended or is ending. Only its stream knows when its memory can be reused.
     Ended(Ended),
 }
 
@@ -94,21 +96,22 @@ pub enum Presence {
 pub enum Ended {
     /// The kernel returned without being told to.
     ByItself,
-    /// The host stopped the kernel: [`Control::stop`].
+    /// The host stopped the kernel with [`Control::stop`].
     Stopped,
-    /// The kernel's time was over: [`Control::limit`].
+    /// The kernel's time was up: [`Control::limit`].
     Limit,
     /// No limit was set.
     NoLimit,
     /// Not all of the kernel's blocks arrived in time.
     Missing,
-    /// The kernel's grid has another number of blocks than the control block was made for.
+    /// The kernel's grid has another number of blocks than the control block.
     OtherGrid,
     /// The kernel's values in a [`Queue`](crate::Queue) have another size than the host's.
     OtherType,
     /// The kernel was compiled with the device header of another version.
     OtherLayout,
-    /// The kernel's [`Queue`](crate::Queue) was made for another number of blocks, or lacks the lane that a block uses.
+    /// The kernel's [`Queue`](crate::Queue) was made for another number of blocks, or lacks the lane that a
+    /// block uses.
     OtherLanes,
 }
 
@@ -125,8 +128,9 @@ pub struct BlocksMissing {
 }
 
 impl Control {
-    /// Creates a control block for a launch of this many blocks. Creating it does not wait for running kernels. Dropping it waits for
-    /// running kernels, except resident kernels in a [`Section`](crate::Section): then the memory is freed later.
+    /// Creates a control block for a launch of this many blocks. Creating it doesn't wait for running
+    /// kernels. Dropping it does, except for resident kernels in a [`Section`](crate::Section): then the
+    /// memory is freed later.
     ///
     /// # Errors
     ///
@@ -144,20 +148,22 @@ impl Control {
         self.blocks
     }
 
-    /// Ends the kernel this long after its start. Each block reads the limit when it arrives, so set the limit before the launch.
+    /// Ends the kernel this long after its start. Each block reads the limit when it arrives, so set it
+    /// before the launch.
     pub fn limit(&self, limit: Duration) {
         let limit = u64::try_from(limit.as_nanos()).unwrap_or(UNLIMITED);
-        // Zero means that no limit is set.
+        // Zero would mean no limit.
         self.words().limit_ns.store(limit.max(1), Ordering::Release);
     }
 
-    /// Lets the kernel run until it is stopped. If the host never stops the kernel, the process can no longer use the device, and
-    /// every thread that waits for the device hangs.
+    /// Lets the kernel run until it's stopped. If the host never stops it, the process can no longer use the
+    /// device, and every thread that waits for the device hangs.
     pub fn unlimited(&self) {
         self.words().limit_ns.store(UNLIMITED, Ordering::Release);
     }
 
-    /// Tells the kernel to end, and does not wait for the end. If the kernel already has a reason to end, that reason stays.
+    /// Tells the kernel to end, without waiting for that. If the kernel already has a reason to end, that
+    /// reason stays.
     pub fn stop(&self) {
         let end = &self.words().end;
         let _ = end.compare_exchange(NOT_YET, STOPPED, Ordering::Release, Ordering::Relaxed);
@@ -169,22 +175,22 @@ impl Control {
             |presence| self.arrivals().iter().filter(|word| word.load(Ordering::Acquire) == presence).count();
         let (there, left) = (count(THERE), count(LEFT));
         let (late, late_and_left) = (count(LATE), count(LATE_AND_LEFT));
-        // The reason is read after the blocks' words, because a block writes the reason before it leaves.
+        // Read after the blocks' words, because a block writes the reason before it leaves.
         let end = self.words().end.load(Ordering::Acquire);
         let gone = left + late_and_left;
         let have_all_left = gone == self.blocks as usize && gone > 0;
         match end {
-            // With another layout, the blocks' words have no meaning.
+            // With another layout, the blocks' words are meaningless.
             end if end != NOT_YET && Ended::from_code(end) == Ended::OtherLayout => {
                 Presence::Ended(Ended::OtherLayout)
             }
             _ if there > 0 => Presence::There,
             NOT_YET if have_all_left => Presence::Ended(Ended::ByItself),
             STOPPED if have_all_left => Presence::Ended(Ended::Stopped),
-            // Blocks that start after a stop still process the values that were pushed for them.
+            // Blocks that start after a stop still process the values pushed for them.
             NOT_YET | STOPPED if gone + late > 0 => Presence::There,
             NOT_YET | STOPPED => Presence::Absent,
-            // If the kernel ends for any other reason, blocks that start later return at once.
+            // After any other reason to end, blocks that start later return at once.
             end if gone + late > 0 => Presence::Ended(Ended::from_code(end)),
             _ => Presence::Absent,
         }
@@ -194,9 +200,9 @@ impl Control {
     ///
     /// # Errors
     ///
-    /// [`BlocksMissing`], if some blocks have not arrived.
+    /// Fails with [`BlocksMissing`] if some blocks haven't arrived.
     pub fn arrived(&self) -> Result<(), BlocksMissing> {
-        // A late block counts as missing: it arrived after other blocks had left because it was missing.
+        // A late block counts as missing, because others left before it arrived.
         let is_missing = |word: &AtomicU32| ![THERE, LEFT].contains(&word.load(Ordering::Acquire));
         let missing = (0..).zip(self.arrivals()).filter(|(_, word)| is_missing(word));
         let blocks: Vec<u32> = missing.map(|(block, _)| block).collect();
@@ -210,7 +216,7 @@ impl Control {
     ///
     /// # Errors
     ///
-    /// [`BlocksMissing`], if some blocks have not arrived by then.
+    /// Fails with [`BlocksMissing`] if some blocks haven't arrived by then.
     pub fn wait_for_blocks(&self, limit: Duration) -> Result<(), BlocksMissing> {
         poll(limit, || self.arrived().is_ok() || matches!(self.presence(), Presence::Ended(_)));
         self.arrived()
@@ -226,7 +232,8 @@ impl Control {
         presence
     }
 
-    /// Makes the control block ready for another launch. The kernel of the former launch must have ended. The limit stays.
+    /// Resets the control block for another launch. The previous launch's kernel must have ended. The limit
+    /// stays.
     pub fn reset(&mut self) {
         let Words { end, all_there, .. } = self.words();
         [end, all_there].into_iter().chain(self.arrivals()).for_each(|word| word.store(0, Ordering::Release));
@@ -238,8 +245,8 @@ impl Control {
     }
 
     fn words(&self) -> &Words {
-        // SAFETY: the memory begins with `Words`, was zeroed, and exists as long as `self`, unless the program resets the context, by
-        // an `unsafe` call. The device accesses aligned words as a whole.
+        // SAFETY: the memory begins with `Words`, was zeroed, and exists as long as `self`, unless the
+        // program resets the context, by an `unsafe` call. The device accesses aligned words as a whole.
         unsafe { &*self.memory.at(0) }
     }
 
@@ -265,9 +272,9 @@ impl Ended {
     }
 }
 
-/// Calls `ask` until it returns true, or until `limit` is over. Returns whether it returned true.
+/// Calls `ask` until it returns true or `limit` is over. Returns whether it returned true.
 pub(crate) fn poll(limit: Duration, mut ask: impl FnMut() -> bool) -> bool {
-    /// The number of first polls without a pause. A kernel usually answers within microseconds.
+    /// How many polls come first without a pause. A kernel usually answers within microseconds.
     const EAGER: u32 = 100;
     let begun = Instant::now();
     let mut asked = 0;
@@ -323,7 +330,7 @@ impl fmt::Display for Ended {
                 "not all of its blocks arrived in time: launch no more than the device has room for at once"
             }
             Ended::OtherGrid => {
-                "its grid has another number of blocks than `Control::new` was told: make the control block for this grid"
+                "its grid has another number of blocks than its control block: pass this grid's number to `Control::new`"
             }
             Ended::OtherType => {
                 "its values in a queue have another size than the host's: give the Rust struct the fields of the C++ one"
@@ -342,7 +349,7 @@ impl fmt::Display for Ended {
 
 impl fmt::Display for BlocksMissing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        /// How many blocks are named, so that the message stays short for any number of blocks.
+        /// The most blocks to name, so that the message stays short.
         const NAMED: usize = 8;
         let BlocksMissing { arrived, of, blocks } = self;
         if *arrived == 0 {
@@ -358,7 +365,7 @@ impl fmt::Display for BlocksMissing {
             write!(f, " and {} more", blocks.len() - NAMED)?;
         }
         f.write_str(
-            ": they find no room beside the others and what else runs; launch fewer blocks, or smaller ones",
+            ": there is no room for them next to what already runs; launch fewer blocks, or smaller ones",
         )
     }
 }

@@ -1,11 +1,10 @@
-//! Checks resident kernels before their launch, and guards them while they run on the device. For programs that declare their kernels
-//! with kernel-registry.
+//! Checks resident kernels before their launch, and guards them while they run. For programs that declare
+//! their kernels with kernel-registry.
 //!
-//! A resident kernel runs until it is told to end, such as a worker that takes tasks from a queue. Programs launch such a
-//! kernel as a [`Resident`].
-//! Before the launch, [`Resident::check`] finds out whether all of its blocks fit on the device at once, together with a block of each
-//! kernel that shall run beside it. The launch returns a [`Section`]. While the section exists, calls that would wait for the kernel
-//! are refused:
+//! A resident kernel runs until it's told to end, such as a worker that takes tasks from a queue. Programs
+//! launch such a kernel as a [`Resident`]. Before the launch, [`Resident::check`] finds out whether all of
+//! its blocks fit on the device at once, together with a block of each kernel that has to run alongside. The
+//! launch returns a [`Section`]. While the section exists, calls that would wait for the kernel are refused:
 //!
 //! ```no_run
 //! # mod demo {
@@ -48,16 +47,17 @@
 //! # }
 //! ```
 //!
-//! `docs/resident.md` says how to write such a kernel.
+//! `docs/resident.md` explains how to write such a kernel.
 //!
-//! The kernel's CUDA source includes `kernel_registry.cuh` ([`DEVICE_HEADER`]), which kernel-registry-build puts on the include path.
-//! [`Control`] ends the kernel and tells whether all of its blocks are on the device. A [`Queue`] gives the kernel work. [`Mapped`] is
-//! memory that host and kernel both access. A [`Partition`] splits the device into parts.
+//! The kernel's CUDA source includes `kernel_registry.cuh` ([`DEVICE_HEADER`]), which kernel-registry-build
+//! puts on the include path. [`Control`] ends the kernel and reports whether all of its blocks are on the
+//! device. A [`Queue`] passes work to the kernel. [`Mapped`] is memory that host and kernel both access. A
+//! [`Partition`] splits the device into parts.
 //!
 //! # Not settled
 //!
-//! This is the newest part of kernel-registry: any version of this crate may change or remove any item. kernel-registry does not depend
-//! on this crate.
+//! This is the newest part of kernel-registry: any version of this crate may change or remove any item.
+//! kernel-registry does not depend on this crate.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -80,6 +80,7 @@ pub use resident::{Checked, Companion, Fit, Resident, ResidentError, Section, Se
 
 /// The text of `kernel_registry.cuh`, the header for CUDA sources of resident kernels.
 ///
-/// Sources that kernel-registry-build compiles include the header without any preparation. If you call a compiler yourself, pass the
-/// text to NVRTC as a header of this name, or write it to a file on the include path.
+/// Sources that kernel-registry-build compiles include the header without any preparation. If you call a
+/// compiler yourself, pass the text to NVRTC as a header of this name, or write it to a file on the include
+/// path.
 pub const DEVICE_HEADER: &str = kernel_registry_cuda::device_header::TEXT;

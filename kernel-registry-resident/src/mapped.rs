@@ -1,4 +1,4 @@
-//! `Mapped`, memory that host and device both access while a kernel runs.
+//! Defines `Mapped`, memory that host and device both access while a kernel runs.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -17,8 +17,9 @@ use kernel_registry::{DriverUnavailable, KernelParam, PointerTo, PointerToMut};
 use crate::driver::{allocate_host, free_host};
 use crate::sections;
 
-/// Values in host memory that the device accesses under the same address, for communication between the host and running kernels.
-/// (cudarc's pinned memory is for copies: an access by the host waits until these copies are done.)
+/// Values in host memory that the device accesses under the same address, for communication between the host
+/// and running kernels. (cudarc's pinned memory is for copies: the host's accesses wait until these are
+/// done.)
 ///
 /// Words that host or kernel write while the other side reads them are atomics. A kernel takes their address:
 ///
@@ -44,40 +45,42 @@ use crate::sections;
 /// # }
 /// ```
 ///
-/// Other values are copied by [`read`](Mapped::read) and [`write`](Mapped::write). If a kernel writes a value while it is read, the
-/// copy may be a mixture of the old and the new value. So let an atomic word say when a value is complete. Kernels write [valid values
-/// only](kernel_registry#the-contract-of-a-launch).
+/// Other values are copied with [`read`](Mapped::read) and [`write`](Mapped::write). If a kernel writes a
+/// value while it's read, the copy may be a mixture of the old and the new value, so use an atomic word to
+/// publish when a value is complete. Kernels only write [valid
+/// values](kernel_registry#the-contract-of-a-launch).
 ///
-/// CUDA code reads and writes the words with `kernel_registry::load` and `store` of the [device header](crate::DEVICE_HEADER).
+/// CUDA code reads and writes the words with `kernel_registry::load` and `store` of the [device
+/// header](crate::DEVICE_HEADER).
 ///
-/// The memory is for kernels of the context in which it is created, because dropping it waits only for these kernels. So a launch in a
-/// stream of another context refuses a `Mapped`. A kernel of another context can take the address of a [`place`](Mapped::place), if
-/// the program keeps the memory until that kernel has ended.
+/// The memory is for kernels of the context that it was created in, because dropping it only waits for those.
+/// So a launch in a stream of another context refuses a `Mapped`. A kernel of another context can take the
+/// address of a [`place`](Mapped::place), if the program keeps the memory until that kernel has ended.
 ///
-/// Resetting the context frees the memory of every `Mapped`, [`Control`](crate::Control) and [`Queue`](crate::Queue) of that context.
-/// After that they may only be dropped.
+/// Resetting the context frees the memory of all its `Mapped`, [`Control`](crate::Control) and
+/// [`Queue`](crate::Queue) values. After that, they may only be dropped.
 pub struct Mapped<T> {
     memory: Memory,
     count: usize,
     values: PhantomData<T>,
 }
 
-/// Host memory that is mapped to all devices. It is zeroed at first, and aligned to 256 bytes.
+/// Host memory that is mapped to all devices. It's zeroed, and aligned to 256 bytes.
 pub(crate) struct Memory {
     address: NonNull<c_void>,
     context: Arc<CudaContext>,
-    /// The context's id at the allocation. A context that is reset gets another id.
+    /// The context's id at the allocation. A reset gives the context another id.
     id: ContextId,
 }
 
-// SAFETY: the struct holds an address. The types that access the memory decide from which threads that is allowed.
+// SAFETY: the struct only holds an address. The types that access the memory decide which threads may.
 unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
 
 impl Memory {
     pub(crate) fn zeroed(context: &Arc<CudaContext>, bytes: usize) -> Result<Self, DriverUnavailable> {
-        // The driver refuses to allocate 0 bytes.
+        // The driver refuses an allocation of 0 bytes.
         let bytes = bytes.max(1);
         let address = allocate_host(context, bytes)?;
         let id = ContextId::query(context)?;
@@ -113,10 +116,10 @@ impl Drop for Memory {
     }
 }
 
-/// Frees the memory of a [`Mapped`], [`Control`](crate::Control) or [`Queue`](crate::Queue). Freeing waits for running kernels, so the
-/// memory is freed only when no resident kernel is left.
+/// Frees the memory of a [`Mapped`], [`Control`](crate::Control) or [`Queue`](crate::Queue). Freeing waits
+/// for running kernels, so it's delayed until no resident kernel is left.
 fn release(context: &Arc<CudaContext>, id: ContextId, address: NonNull<c_void>) {
-    /// The address of memory that nobody else uses.
+    /// The address of memory that is no longer used.
     struct Unused(NonNull<c_void>);
     // SAFETY: any thread may free the memory.
     unsafe impl Send for Unused {}
@@ -131,15 +134,16 @@ fn release(context: &Arc<CudaContext>, id: ContextId, address: NonNull<c_void>) 
 impl<T> Mapped<T> {
     fn allocate(context: &Arc<CudaContext>, count: usize) -> Result<Self, DriverUnavailable> {
         const { assert!(align_of::<T>() <= 256) };
-        // If the size overflows, it becomes the largest number, and the driver refuses that.
+        // A size that overflows becomes the largest number, which the driver refuses.
         let bytes = count.saturating_mul(size_of::<T>());
         Ok(Mapped { memory: Memory::zeroed(context, bytes)?, count, values: PhantomData })
     }
 }
 
 impl<T: KernelParam> Mapped<T> {
-    /// Allocates memory for these values, and copies the values there. Allocating does not wait for running kernels. Dropping the memory
-    /// waits for running kernels, except resident kernels in a [`Section`](crate::Section): then the memory is freed later.
+    /// Allocates memory for these values, and copies them there. Allocating doesn't wait for running kernels.
+    /// Dropping the memory does, except for resident kernels in a [`Section`](crate::Section): then the
+    /// memory is freed later.
     ///
     /// # Errors
     ///
@@ -163,9 +167,9 @@ impl<T: KernelParam> Mapped<T> {
     ///
     /// The index is out of range.
     pub fn read(&self, index: usize) -> T {
-        // SAFETY: `new` has written the value. The host does not write meanwhile, because writing takes `&mut self`. The device may write
-        // meanwhile, but only valid values, by the contract of launches. Then each byte belongs to the old or to the new value, and any
-        // mixture of two values of a `KernelParam` is valid.
+        // SAFETY: `new` has written the value. The host can't write now, because writing takes `&mut self`.
+        // The device can, but only valid values, by the contract of launches. Then each byte belongs to the
+        // old or to the new value, and any mixture of two values of a `KernelParam` is valid.
         unsafe { self.place(index).read_volatile() }
     }
 
@@ -210,8 +214,9 @@ macro_rules! words {
     ($($atomic:ident = $word:ty),+) => {
         $(
             impl Mapped<$atomic> {
-                /// Allocates this many words, all 0. Allocating does not wait for running kernels. Dropping the memory waits for running
-                /// kernels, except resident kernels in a [`Section`](crate::Section): then the memory is freed later.
+                /// Allocates this many words, all 0. Allocating doesn't wait for running kernels. Dropping
+                /// the memory does, except for resident kernels in a [`Section`](crate::Section): then the
+                /// memory is freed later.
                 ///
                 /// # Errors
                 ///
@@ -225,13 +230,14 @@ macro_rules! words {
                 type Target = [$atomic];
 
                 fn deref(&self) -> &[$atomic] {
-                    // SAFETY: the memory has room for this many words, was zeroed, and exists as long as `self`, unless the program
-                    // resets the context, by an `unsafe` call. The device accesses aligned words of this size as a whole.
+                    // SAFETY: the memory has room for this many words, was zeroed, and exists as long as
+                    // `self`, unless the program resets the context, by an `unsafe` call. The device accesses
+                    // aligned words of this size as a whole.
                     unsafe { slice::from_raw_parts(self.memory.at(0), self.count) }
                 }
             }
 
-            // Keeps these implementations out of the lists in compiler errors.
+            // Hides these implementations from the lists in compiler errors.
             #[diagnostic::do_not_recommend]
             impl PointerTo<$word> for &Mapped<$atomic> {
                 #[inline]

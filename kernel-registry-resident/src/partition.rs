@@ -1,4 +1,5 @@
-//! Splits a device's multiprocessors into parts, so that a resident kernel leaves multiprocessors for other kernels.
+//! Splits a device's multiprocessors into parts, so that a resident kernel leaves multiprocessors for other
+//! kernels.
 
 mod error;
 mod part;
@@ -19,8 +20,9 @@ use crate::driver::{GreenCalls, GreenId, Multiprocessors};
 pub use error::PartitionError;
 pub use part::Part;
 
-/// Splits the multiprocessors (SMs) of a device into [parts](Part). Kernels in the streams of a part run only on the part's
-/// multiprocessors. A resident kernel in one part leaves the other parts free, even if it fills its own part.
+/// Splits the multiprocessors (SMs) of a device into [parts](Part). Kernels in the streams of a part only run
+/// on its multiprocessors. A resident kernel in one part leaves the other parts free, even if it fills its
+/// own.
 ///
 /// ```no_run
 /// use kernel_registry::warm_all;
@@ -35,24 +37,28 @@ pub use part::Part;
 /// # Ok::<(), kernel_registry::MainError>(())
 /// ```
 ///
-/// A part is a green context of the driver. It has its own multiprocessors and streams, and shares everything else:
+/// A part is a green context of the driver. It has its own multiprocessors and streams, and shares everything
+/// else:
 ///
-/// - A kernel that is warm in the context is warm in every part. Memory, events and limits are those of the context.
-/// - Only streams of [`Part::stream`] belong to a part. Other streams use the whole device, including streams of
+/// - A kernel that is warm in the context is warm in every part. Memory, events and limits are those of the
+///   context.
+/// - Only streams of [`Part::stream`] belong to a part. All others use the whole device, including those of
 ///   `stream.context().new_stream()` and `stream.fork()`.
 ///
 /// Splitting needs a driver of CUDA 12.4 or newer. While parts exist, the driver does not reset the device.
 ///
 /// # What parts do not promise
 ///
-/// - Calls that wait for the device still wait for kernels in every part: loading, `cuMemFree`, a larger stack, synchronizing the
-///   context. Splitting waits, too. So warm kernels first, and split before a resident kernel starts.
+/// - Calls that wait for the device still wait for kernels in every part: loading, `cuMemFree`, a larger
+///   stack, synchronizing the context. Splitting waits too. So warm kernels first, and split before a
+///   resident kernel starts.
 /// - Memory, its bandwidth, the L2 cache and copy engines are shared.
-/// - Parts of two splits overlap. A part also overlaps with streams that use the whole device: a kernel in such a stream that fills
-///   every multiprocessor keeps the part's multiprocessors busy.
-/// - According to NVIDIA's documentation, kernels in different parts may have to wait for each other for other reasons, such as the
-///   number of hardware queues (`CUDA_DEVICE_MAX_CONNECTIONS`). On sm_90, if a module is loaded whose kernels launch kernels, kernels
-///   in every part may use 2 more multiprocessors, which all parts share.
+/// - Parts of two splits overlap. A part also overlaps with streams that use the whole device: if a kernel in
+///   such a stream fills every multiprocessor, the part's are busy too.
+/// - According to NVIDIA's documentation, kernels in different parts may have to wait for each other for
+///   other reasons, such as the number of hardware queues (`CUDA_DEVICE_MAX_CONNECTIONS`). On sm_90, if a
+///   module is loaded whose kernels launch kernels, kernels in every part may use 2 more multiprocessors,
+///   which all parts share.
 /// - cudarc's occupancy functions are about the whole device. [`Part::blocks_at_once`] is about a part.
 #[derive(Clone, Debug)]
 pub struct Partition {
@@ -69,15 +75,16 @@ impl Partition {
         Partition { context: context.clone() }
     }
 
-    /// Splits the device into parts, one for each size. The driver rounds sizes up, on sm_90 to multiples of 8: [`Part::sms`] returns
-    /// the actual size. [`REST`](Self::REST) means all multiprocessors that are left.
+    /// Splits the device into parts, one for each size. The driver rounds sizes up, on sm_90 to multiples of
+    /// 8: [`Part::sms`] returns the actual size. [`REST`](Self::REST) means all multiprocessors that are
+    /// left.
     ///
-    /// This waits until nothing runs on the device, but no longer than the [timeout](kernel_registry::Warmup::timeout) of the context's
-    /// warm-ups.
+    /// Waits until nothing runs on the device, but no longer than the
+    /// [timeout](kernel_registry::Warmup::timeout) of the context's warm-ups.
     ///
     /// # Errors
     ///
-    /// The driver or the device cannot be split, the sizes are too large, or the device is busy.
+    /// Fails if the driver or the device can't be split, the sizes are too large, or the device is busy.
     pub fn sms<const N: usize>(&self, sizes: [u32; N]) -> Result<[Part; N], PartitionError> {
         part::reap();
         let driver = Driver::get()?;
@@ -99,16 +106,17 @@ impl Partition {
         <[Part; N]>::try_from(parts).map_err(|_| PartitionError::Sizes { sizes: sizes.to_vec() })
     }
 
-    /// Returns how many multiprocessors kernels in a stream can use, if the stream belongs to a part. Returns `None` if they can use all.
+    /// Returns how many multiprocessors the kernels of a stream can use, if it belongs to a part. `None`
+    /// means all.
     ///
     /// # Errors
     ///
-    /// A driver call failed.
+    /// Fails if a driver call does.
     pub fn sms_of(stream: &CudaStream) -> Result<Option<u32>, PartitionError> {
         Ok(find_part(stream, Driver::get()?)?.map(|(_, part)| part.count()))
     }
 
-    /// Creates the parts in a separate thread, because creating parts waits for the device.
+    /// Creates the parts in a separate thread, because that waits for the device.
     fn make(
         &self,
         calls: GreenCalls,
@@ -119,9 +127,10 @@ impl Partition {
         let split = SPLITS.fetch_add(1, Ordering::Relaxed);
         let context = self.context.clone();
         let make = move || {
-            // `_making` is held until the parts exist, so that no resident kernel starts meanwhile.
+            // `_making` is held until the parts exist, so that no resident kernel starts before that.
             let _making = making;
-            // cudarc makes streams wait for each other's work on a slice only while a stream exists that cudarc itself has created.
+            // cudarc makes streams wait for each other's work on a slice only while a stream exists that
+            // cudarc itself created.
             let tracking = context.new_stream();
             let tracking = tracking.map_err(|error| driver_error("CudaContext::new_stream", error.0))?;
             let shares = shares.into_iter();
@@ -137,18 +146,20 @@ impl Partition {
     }
 }
 
-/// Returns the part that a stream belongs to, if the stream belongs to a part.
+/// Returns the part that a stream belongs to, if any.
 pub(crate) fn find_part(
     stream: &CudaStream,
     driver: &Driver,
 ) -> Result<Option<(GreenId, Multiprocessors)>, DriverCallError> {
     let Some(calls) = GreenCalls::look_up(driver)? else { return Ok(None) };
-    // The context must be current, because the handle of the default stream means the default stream of the current context.
+    // The handle of the default stream refers to the current context, so the stream's context must be
+    // current.
     bind(stream.context())?;
     calls.query_stream(stream)
 }
 
-/// Divides a device's multiprocessors. Returns, for each size, the groups of the driver that a part of this size consists of.
+/// Divides a device's multiprocessors. Returns the driver's groups that make up each part, one list for each
+/// size.
 fn shares(
     calls: &GreenCalls,
     all: &Multiprocessors,
@@ -165,8 +176,8 @@ fn shares(
     if asked > has {
         return Err(too_few(alignment, has / alignment));
     }
-    // All groups of a split have one size. This size is the greatest common divisor of the parts' sizes, so that each part is a whole
-    // number of groups.
+    // All groups of a split have the same size. It's the greatest common divisor of the parts' sizes, so that
+    // each part is a whole number of groups.
     let unit = fixed.clone().fold(0, |unit, size| gcd(unit, size.next_multiple_of(alignment)));
     let unit = unit.min(has);
     let (first, _) = calls.split(all, 1, unit)?;

@@ -1,4 +1,4 @@
-//! `Queue`, by which the host passes values to the blocks of a resident kernel.
+//! Defines `Queue`, which passes values from the host to the blocks of a resident kernel.
 
 use std::error::Error;
 use std::fmt;
@@ -15,15 +15,15 @@ use kernel_registry::{DriverUnavailable, KernelParam, PointerTo, PointerToMut};
 use crate::control::{Control, Ended, Presence, poll};
 use crate::mapped::Memory;
 
-/// A queue in mapped host memory: the host pushes values, and blocks of a kernel take the values. Kernels see the queue as a
-/// `kernel_registry::Queue<T>` of the [device header](crate::DEVICE_HEADER).
+/// A queue in mapped host memory: the host pushes values, and blocks of a kernel take the values. Kernels see
+/// the queue as a `kernel_registry::Queue<T>` of the [device header](crate::DEVICE_HEADER).
 ///
-/// Each block has its own lane in the queue, and takes the values of this lane in order. The host pushes a value into the lane with the
-/// fewest unfinished values. The host chooses the lane, because there are no atomic operations across the bus by which blocks could
-/// agree who takes a value.
+/// Each block has a lane in the queue, and takes the values of this lane in order. The host pushes a value
+/// into the lane with the fewest unfinished values. It has to choose the lane, because without atomic
+/// operations across the bus, blocks couldn't agree who takes a value.
 ///
-/// `T` is the same struct as in CUDA, with `#[derive(KernelParam)]`. If the sizes of both structs differ, the kernel ends, as
-/// [`Ended::OtherType`].
+/// `T` is the same struct as in CUDA, with `#[derive(KernelParam)]`. If the sizes of both structs differ, the
+/// kernel ends as [`Ended::OtherType`].
 ///
 /// ```no_run
 /// # mod demo {
@@ -62,8 +62,8 @@ use crate::mapped::Memory;
 /// # }
 /// ```
 ///
-/// After [`Control::stop`] the kernel still processes the values that were pushed before. If the kernel's grid has another number of
-/// blocks than the queue was made for, the kernel ends as [`Ended::OtherLanes`].
+/// After [`Control::stop`] the kernel still processes the values that were pushed before. If its grid has
+/// another number of blocks than the queue was made for, it ends as [`Ended::OtherLanes`].
 pub struct Queue<T> {
     memory: Memory,
     lanes: u32,
@@ -72,7 +72,7 @@ pub struct Queue<T> {
     pushed: u64,
     /// The lane that is preferred for the next value (round robin).
     next: u32,
-    /// The queue copies values of this type, and owns no values.
+    /// The queue copies values of this type, but owns none.
     values: PhantomData<fn(T)>,
 }
 
@@ -91,7 +91,7 @@ struct Lane {
     done: Line<AtomicU64>,
 }
 
-/// A value in its own cache line, so that words with different writers do not share a cache line.
+/// A value in a separate cache line, so that words with different writers don't share one.
 #[repr(C, align(64))]
 struct Line<T>(T);
 
@@ -99,13 +99,14 @@ struct Line<T>(T);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Pushed {
-    /// The lane's number: the position of the lane's block in the grid, unless the kernel chooses lanes itself.
+    /// The lane's number: the position of the lane's block in the grid, unless the kernel chooses lanes
+    /// itself.
     pub lane: u32,
     /// How many values were pushed into this lane so far, including this value.
     pub count: u64,
 }
 
-/// The error for a queue that is full.
+/// The error for a full queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QueueFull {
@@ -113,7 +114,7 @@ pub struct QueueFull {
     pub capacity: u64,
 }
 
-/// The error for a queue of which some values are not done.
+/// The error for a queue with unfinished values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QueueUnfinished {
@@ -121,14 +122,14 @@ pub struct QueueUnfinished {
     pub done: u64,
     /// How many values were pushed.
     pub pushed: u64,
-    /// Why the kernel has ended, if it has. Then the other values will not be done.
+    /// Why the kernel has ended, if it has. Then the other values will never be done.
     pub ended: Option<Ended>,
 }
 
 impl<T: KernelParam> Queue<T> {
-    /// Creates a queue for one block, with room for `capacity` values, but at least for one. Creating it does not wait for running
-    /// kernels. Dropping it waits for running kernels, except resident kernels in a [`Section`](crate::Section): then the memory is freed
-    /// later.
+    /// Creates a queue for one block, with room for `capacity` values, but at least one. Creating it doesn't
+    /// wait for running kernels. Dropping it does, except for resident kernels in a
+    /// [`Section`](crate::Section): then the memory is freed later.
     ///
     /// # Errors
     ///
@@ -137,9 +138,9 @@ impl<T: KernelParam> Queue<T> {
         Self::for_blocks(context, 1, capacity)
     }
 
-    /// Creates a queue for a grid of `blocks` blocks, with room for `per_block` values for each block. With two, a block finds its next
-    /// value when it has done one. With more, the host can push in bursts. But a value stays in the lane of its block, even if other
-    /// blocks are idle.
+    /// Creates a queue for a grid of `blocks` blocks, with room for `per_block` values for each. With two, a
+    /// block finds its next value as soon as it's done with one. With more, the host can push in bursts, but
+    /// a value stays in its block's lane even if other blocks are idle.
     ///
     /// A value waits until its block is on the device: see [`Control::wait_for_blocks`].
     ///
@@ -169,7 +170,7 @@ impl<T: KernelParam> Queue<T> {
     ///
     /// # Errors
     ///
-    /// [`QueueFull`], if no lane has room: as many values are unfinished as the queue can hold.
+    /// Fails with [`QueueFull`] if no lane has room: as many values are unfinished as the queue can hold.
     pub fn push(&mut self, value: T) -> Result<Pushed, QueueFull> {
         let (lane, unfinished) = self.emptiest();
         if unfinished >= u64::from(self.per_block) {
@@ -178,8 +179,8 @@ impl<T: KernelParam> Queue<T> {
         let pushed = &self.lane(lane).pushed;
         let before = pushed.load(Ordering::Relaxed);
         let slot = (before % u64::from(self.per_block)) as usize;
-        // SAFETY: the slot is in the memory, and aligned. The device has done the slot's former value, and does not read the new value
-        // before `pushed` counts it.
+        // SAFETY: the slot is in the memory, and aligned. The device has done the slot's former value, and
+        // does not read the new value before `pushed` counts it.
         unsafe { self.slots(lane).wrapping_add(slot).write_volatile(value) };
         pushed.store(before + 1, Ordering::Release);
         self.pushed += 1;
@@ -187,7 +188,8 @@ impl<T: KernelParam> Queue<T> {
         Ok(Pushed { lane, count: before + 1 })
     }
 
-    /// Returns the lane with the fewest unfinished values, and their number. Among equal lanes it is the first from `next` on.
+    /// Returns the lane with the fewest unfinished values, and their number. Of equal lanes, it's the first
+    /// one from `next` on.
     fn emptiest(&self) -> (u32, u64) {
         let (mut emptiest, mut fewest) = (self.next, u64::MAX);
         for lane in (self.next..self.lanes).chain(0..self.next) {
@@ -202,11 +204,13 @@ impl<T: KernelParam> Queue<T> {
         (emptiest, fewest)
     }
 
-    /// Returns whether a value is done. If it is, the host can read what the kernel has written for it.
+    /// Returns whether a value is done. Then the host can read the results that the kernel has written for
+    /// it.
     ///
     /// # Panics
     ///
-    /// The value was pushed into another queue, which has more lanes. (For a value of another queue the result has no meaning.)
+    /// Panics if the value was pushed into another queue with more lanes. (For a value of another queue, the
+    /// result is meaningless.)
     pub fn is_done(&self, value: Pushed) -> bool {
         let Pushed { lane, count } = value;
         assert!(lane < self.lanes, "there is no lane {lane} among {}", self.lanes);
@@ -218,7 +222,8 @@ impl<T: KernelParam> Queue<T> {
         self.pushed
     }
 
-    /// Returns how many values are done, in all lanes. The host can read what the kernel has written for these values.
+    /// Returns how many values are done, in all lanes. The host can read the results that the kernel has
+    /// written for them.
     pub fn done(&self) -> u64 {
         (0..self.lanes).map(|lane| self.lane(lane).done.0.load(Ordering::Acquire)).sum()
     }
@@ -229,11 +234,12 @@ impl<T: KernelParam> Queue<T> {
         (0..self.lanes).map(|lane| per_block.saturating_sub(self.lane(lane).unfinished())).sum()
     }
 
-    /// Waits until all values are done, but no longer than `limit`, and not beyond the end of the kernel that uses this control block.
+    /// Waits until all values are done, but no longer than `limit`, and not beyond the end of the kernel that
+    /// uses this control block.
     ///
     /// # Errors
     ///
-    /// [`QueueUnfinished`], if some values are not done by then.
+    /// Fails with [`QueueUnfinished`] if some values aren't done by then.
     pub fn wait(&self, control: &Control, limit: Duration) -> Result<(), QueueUnfinished> {
         self.wait_until(control, limit, || self.done() == self.pushed)
     }
@@ -242,11 +248,11 @@ impl<T: KernelParam> Queue<T> {
     ///
     /// # Errors
     ///
-    /// [`QueueUnfinished`], if the value is not done by then.
+    /// Fails with [`QueueUnfinished`] if the value isn't done by then.
     ///
     /// # Panics
     ///
-    /// The value was pushed into another queue: see [`is_done`](Self::is_done).
+    /// Panics if the value was pushed into another queue: see [`is_done`](Self::is_done).
     pub fn wait_for(&self, value: Pushed, control: &Control, limit: Duration) -> Result<(), QueueUnfinished> {
         self.wait_until(control, limit, || self.is_done(value))
     }
@@ -268,14 +274,15 @@ impl<T: KernelParam> Queue<T> {
             ended.is_some()
         });
         let done = self.done();
-        // `is_done` is called once more, because the kernel may have done the last value just before its end.
+        // Asked once more, because the kernel may have done the last value just before its end.
         if is_done() { Ok(()) } else { Err(QueueUnfinished { done, pushed: self.pushed, ended }) }
     }
 
     fn lane(&self, lane: u32) -> &Lane {
         debug_assert!(lane < self.lanes);
-        // SAFETY: the lanes follow `Words` in the memory. The memory was zeroed, and exists as long as `self`, unless the program resets
-        // the context, by an `unsafe` call. The device accesses aligned words as a whole.
+        // SAFETY: the lanes follow `Words` in the memory. The memory was zeroed, and exists as long as
+        // `self`, unless the program resets the context, by an `unsafe` call. The device accesses aligned
+        // words as a whole.
         unsafe { &*self.memory.at(size_of::<Words>() + lane as usize * size_of::<Lane>()) }
     }
 

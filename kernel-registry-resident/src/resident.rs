@@ -1,4 +1,4 @@
-//! `Resident`, the launch of a resident kernel with its options, and the check whether the kernel fits.
+//! Defines `Resident`, the launch of a resident kernel with its options, and the check whether it fits.
 
 mod checked;
 mod error;
@@ -25,20 +25,21 @@ pub use error::{ResidentError, SectionError};
 pub use fit::{Companion, Fit};
 pub use section::Section;
 
-/// The launch of a resident kernel, with options, before it is checked.
+/// The launch of a resident kernel with its options, before it's checked.
 ///
 /// See the [crate](crate) for an example.
 #[must_use = "nothing is launched before `check` and `launch`"]
 pub struct Resident<K = Untyped> {
     kernel: &'static KernelInfo,
     config: LaunchConfig,
-    beside: Vec<(&'static KernelInfo, LaunchConfig)>,
+    companions: Vec<(&'static KernelInfo, LaunchConfig)>,
     all: bool,
     except: Vec<&'static KernelInfo>,
-    /// Whether the kernel's typed `launch` is used, which takes slices of cudarc for parameters that are declared as slices.
+    /// Whether the kernel's typed `launch` is used, which takes cudarc's slices for parameters declared as
+    /// slices.
     typed: bool,
     carveout: Option<u32>,
-    /// The multiprocessors of the part in which the kernel runs, if it runs in a part.
+    /// The multiprocessors of the kernel's part, if it runs in one.
     part: Option<Processors>,
     limit: Option<Duration>,
     on_wait: OnWait,
@@ -57,7 +58,7 @@ impl<K: Kernel> Resident<K> {
 }
 
 impl Resident<Untyped> {
-    /// Creates a launch of a kernel that is known only at run time.
+    /// Creates a launch of a kernel that is only known at run time.
     pub fn untyped(kernel: &'static KernelInfo, config: impl Into<LaunchConfig>) -> Self {
         Self::launch_of(kernel, config.into(), false)
     }
@@ -68,7 +69,7 @@ impl<K> Resident<K> {
         Resident {
             kernel,
             config,
-            beside: Vec::new(),
+            companions: Vec::new(),
             all: false,
             except: Vec::new(),
             typed,
@@ -81,63 +82,67 @@ impl<K> Resident<K> {
         }
     }
 
-    /// Adds a kernel that is launched while the resident kernel runs. It needs room for one block only: its blocks can run one after the
-    /// other, so the size of its grid does not matter.
+    /// Adds a kernel that is launched while the resident kernel runs. It only needs room for one block,
+    /// because its blocks can run one after the other, so the size of its grid doesn't matter.
     pub fn beside(mut self, kernel: &'static KernelInfo, config: impl Into<LaunchConfig>) -> Self {
-        self.beside.push((kernel, config.into()));
+        self.companions.push((kernel, config.into()));
         self
     }
 
-    /// Adds all kernels that are warm in the context, each with the `block` and `shared` of its declaration. A kernel that declares no
-    /// block is checked with the smallest and with the largest block that it can have.
+    /// Adds all kernels that are warm in the context, each with the `block` and `shared` of its declaration.
+    /// A kernel without a declared block is checked with the smallest and the largest block that it can have.
     pub fn beside_all(self) -> Self {
         Resident { all: true, ..self }
     }
 
-    /// Leaves kernels out of [`beside_all`](Self::beside_all) that are not launched while the resident kernel runs.
+    /// Leaves kernels out of [`beside_all`](Self::beside_all), because they aren't launched while the
+    /// resident kernel runs.
     pub fn except(mut self, kernels: impl IntoIterator<Item = &'static KernelInfo>) -> Self {
         self.except.extend(kernels);
         self
     }
 
-    /// Sets the carve-out that the kernel prefers, in percent. By default it is 100 if a kernel beside the resident kernel needs that, and
-    /// otherwise the driver chooses. The carve-out stays set for later launches of the kernel.
+    /// Sets the kernel's preferred carve-out, in percent. By default it's 100 if another kernel needs that to
+    /// run alongside, and otherwise the driver chooses. The carve-out stays set for later launches of the
+    /// kernel.
     pub fn carveout(self, percent: u32) -> Self {
         Resident { carveout: Some(percent.min(100)), ..self }
     }
 
-    /// Launches the kernel in this part of the device. The launch must use a stream of the part. Only kernels that are launched in the same
-    /// part then count as kernels beside the resident kernel.
+    /// Launches the kernel in this part of the device. The launch must use a stream of the part. Then only
+    /// kernels that are launched in the same part have to fit alongside.
     pub fn within(self, part: &Part) -> Self {
         Resident { part: Some(part.processors()), ..self }
     }
 
-    /// Ends the kernel after this time, if the kernel uses the control block of its [`Starting`]. By default the kernel runs until its
-    /// section ends.
+    /// Ends the kernel after this time, if the kernel uses the control block of its [`Starting`]. By default
+    /// the kernel runs until its section ends.
     pub fn limit(self, time: Duration) -> Self {
         Resident { limit: Some(time), ..self }
     }
 
-    /// Sets what an audit does with calls of other code that would wait for the kernel. The default is [`OnWait::Defer`]. Calls of this
-    /// library are always refused, or deferred if they free something.
+    /// Sets what an audit does with other code's calls that would wait for the kernel. The default is
+    /// [`OnWait::Defer`]. Calls of this library are always refused, or deferred if they free something.
     pub fn on_wait(self, on_wait: OnWait) -> Self {
         Resident { on_wait, ..self }
     }
 
-    /// Sets how long [`Section::stop`], or dropping the section, waits for the kernel to end. The default is 5 seconds.
+    /// Sets how long [`Section::stop`], or dropping the section, waits for the kernel to end. The default is
+    /// 5 seconds.
     pub fn stop_within(self, time: Duration) -> Self {
         Resident { stop_within: time, ..self }
     }
 
     /// Checks that the kernel can be resident, without launching it:
     ///
-    /// - the kernel and the kernels beside it are [still warm](Warm::recheck) in the receipt's context;
-    /// - all blocks of the kernel fit on the device at once, together with the resident kernels that already run there;
-    /// - a block of each kernel beside it fits, too;
+    /// - the kernel and those that run alongside are [still warm](Warm::recheck) in the receipt's context;
+    /// - all blocks of the kernel fit on the device at once, together with the resident kernels that already
+    ///   run there;
+    /// - a block of each kernel that runs alongside fits too;
     /// - nothing in the kernel's declaration or in the environment makes the host wait for the kernel.
     ///
-    /// The check takes less than a millisecond. `docs/resident.md` says how certain the answer is. The check does not know of kernels of
-    /// other programs on the device.
+    /// The check takes less than a millisecond. `docs/resident.md` says how certain the answer is. The check
+    /// does not know of kernels of other programs on the device.
     ///
     /// # Errors
     ///
@@ -173,7 +178,8 @@ impl<K> Resident<K> {
         if self.carveout.is_none() && fit.is_refused() {
             let mut carved = figures.clone();
             carved.launch.carveout = Some(100);
-            // If a larger carve-out does not help, the first answer is kept, which says why the kernels do not fit.
+            // If a larger carve-out does not help, the first answer is kept, which says why the kernels do
+            // not fit.
             if let Ok(better) = fits(&carved, &room, on, &residents)
                 && !better.is_refused()
             {
@@ -192,8 +198,8 @@ impl<K> Resident<K> {
 
 impl<K> Clone for Resident<K> {
     fn clone(&self) -> Self {
-        let Resident { ref beside, ref except, .. } = *self;
-        Resident { beside: beside.clone(), except: except.clone(), ..*self }
+        let Resident { ref companions, ref except, .. } = *self;
+        Resident { companions: companions.clone(), except: except.clone(), ..*self }
     }
 }
 

@@ -1,5 +1,5 @@
-//! The sections of the process. A section is the time in which a resident kernel runs. During a section, this library delays frees, and
-//! kernel-registry, which is told of each section, refuses loads and launches that would wait.
+//! The sections of the process, during which resident kernels run. In a section, this library delays frees,
+//! and kernel-registry, which is told of each section, refuses loads and launches that would wait.
 
 mod frees;
 mod guard;

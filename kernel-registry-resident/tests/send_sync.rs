@@ -9,7 +9,7 @@ use kernel_registry_resident::{
 
 const fn send_and_sync<T: Send + Sync>() {}
 
-/// The calls are checked when this file is compiled.
+/// The calls only have to compile.
 const _: () = {
     send_and_sync::<Resident>();
     send_and_sync::<ResidentError>();
@@ -21,6 +21,6 @@ const _: () = {
     send_and_sync::<BlocksMissing>();
     send_and_sync::<Mapped<f32>>();
     send_and_sync::<Mapped<AtomicU32>>();
-    // In a queue, pointers are addresses on the device, so the queue is `Send` even with `*const f32`.
+    // Pointers in a queue are device addresses, so the queue is `Send` even with `*const f32`.
     send_and_sync::<Queue<*const f32>>();
 };

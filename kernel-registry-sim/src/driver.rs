@@ -1,15 +1,17 @@
 //! Simulates the CUDA driver.
 //!
 //! `calls` has the driver's functions under their real names. `caller` reads their arguments, and `hooks` run around
-//! each call. A function locks the state in `process`, and acts on the objects in `memory`, `load`, `launch`, `stream`
-//! and `graph`. A worker thread
-//! (`stream/worker.rs`) does the work of all streams. `report` writes what kernels print, and why contexts have failed.
+//! each call. A function locks the `state`, which holds the objects that `memory`, `load`, `launch`, `stream` and `graph`
+//! define. A worker thread (`state/worker.rs`) does the work of all streams. `report` writes what kernels print, and why
+//! contexts have failed. Programs and tests reach the simulator itself through `control`.
 //!
-//! Imports are acyclic: no two files import each other, directly or through other files.
+//! Imports are acyclic: no two files or folders import each other, directly or through others.
 
 mod caller;
 mod calls;
+mod clock;
 mod config;
+mod control;
 mod graph;
 mod handles;
 mod hooks;
@@ -17,18 +19,19 @@ mod launch;
 mod load;
 mod memory;
 mod names;
-mod process;
 mod report;
 mod result;
+mod state;
 mod stream;
+mod wait;
 mod watched;
 
 pub use calls::functions;
 pub use config::device::Device;
 pub use config::faults::{Fault, FaultError};
 pub use config::{Config, Deadlock};
-pub use hooks::control::{Injected, Recording, record_calls};
+pub use control::inject::{Injected, Recording, record_calls};
+pub use control::install::{InstallError, install};
+pub use control::live::{Live, live};
+pub use control::pressure::{MemoryPressure, leave_memory};
 pub use hooks::trace::Call;
-pub use memory::pressure::{MemoryPressure, leave_memory};
-pub use process::install::{InstallError, install};
-pub use process::live::{Live, live};

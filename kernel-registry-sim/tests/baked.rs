@@ -16,11 +16,11 @@ use kernel_registry::{
     DynArg, KernelInfo, Late, LaunchConfig, MachineCode, NotBaked, Warm, WarmError, Warmup, launch_dyn,
 };
 use kernel_registry_cuda::fatbin::{self, Kind, Part};
+use kernel_registry_files::sha256;
 use kernel_registry_format::baked::{self, Code};
 use kernel_registry_sim::{Config, Fault};
 use pieces::separate;
 use serial::Turn;
-use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
 type Outcome = Result<(), Box<dyn Error>>;
@@ -29,12 +29,6 @@ type Outcome = Result<(), Box<dyn Error>>;
 const CUBIN: &[u8] = include_bytes!("../../kernel-registry-image/tests/images/blas1.sm_90.cubin");
 
 const KERNELS: &[&KernelInfo] = &[separate::increment::INFO, separate::double::INFO, separate::square::INFO];
-
-fn sha256(parts: &[&[u8]]) -> [u8; 32] {
-    let mut hash = Sha256::new();
-    parts.iter().for_each(|part| hash.update(part));
-    hash.finalize().into()
-}
 
 fn image() -> Result<&'static [u8], Box<dyn Error>> {
     Ok(KERNELS[0].image().ok_or("there is an image")?.bytes())
@@ -150,7 +144,7 @@ fn what_is_damaged_is_not_used() -> Outcome {
     let whole = fs::read(&path)?;
     let last = whole.len() - 1;
     let places = [
-        (0, "no file of baked code"),
+        (0, "not a file of baked code"),
         (8, "its version is"),
         (60, "index is damaged"),
         (last, "code in it is"),

@@ -13,7 +13,7 @@ pub use kernel_registry_format::{Encoded, encode};
 
 pub use crate::hook::{Hook, Outcome};
 pub use crate::info::ImageSource;
-pub use crate::pass::{argument, length};
+pub use crate::launch::pass::{argument, length};
 use crate::records;
 pub use crate::records::COPY;
 pub use crate::registry::Registration;
@@ -50,9 +50,9 @@ pub const fn info<S: ImageSource, const FIXED: usize, const PATH: usize, const P
 pub mod pass {
     use cudarc::driver::{DevicePtr, DevicePtrMut};
 
-    use crate::launch::Launch;
-    pub use crate::pass::{Tracked, pointer, value};
-    use crate::{SliceOrNull, SliceOrNullMut, pass};
+    pub use crate::launch::pass::{Tracked, pointer, value};
+    use crate::launch::{Launch, pass};
+    use crate::{SliceOrNull, SliceOrNullMut};
 
     /// Converts a slice that the kernel reads.
     #[inline]

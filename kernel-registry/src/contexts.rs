@@ -1,7 +1,10 @@
 //! The registry of contexts in which kernels were warmed. For each context, the registry records what is loaded there and the policy
 //! for late loads. When a context no longer exists, the registry removes the context from the kernels' tables.
 
+#[cfg_attr(not(all(feature = "adopt", target_os = "linux")), path = "contexts/not_adopted.rs")]
+pub(crate) mod adopted;
 mod device;
+mod kernel_report;
 mod libraries;
 mod loaded;
 mod policy;
@@ -12,13 +15,14 @@ use std::{mem, thread};
 
 use cudarc::driver::{CudaContext, sys};
 
+use crate::KernelInfo;
 use crate::driver::{ContextId, DriverCallError, Function};
 use crate::lock::lock;
 use crate::table::{self, Limits, Owner, Ready};
 use crate::watch::Turns;
-use crate::{KernelInfo, adopt};
 
 pub(crate) use device::Device;
+pub use kernel_report::{KernelReport, MachineCode};
 pub(crate) use libraries::{Kernels, Libraries, Piece, key};
 pub(crate) use loaded::Loaded;
 pub use loaded::WarmKernel;
@@ -159,7 +163,7 @@ impl KnownContext {
         let Some(mut loaded) = self.lock_within(Duration::ZERO) else { return false };
         loaded.infos().for_each(|info| info.table().forget(self.ordinal, self.id));
         loaded.forgotten = true;
-        adopt::forget(self.id);
+        adopted::forget(self.id);
         table::next_epoch();
         true
     }

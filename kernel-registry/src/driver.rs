@@ -8,6 +8,7 @@ mod call;
 mod context;
 mod error;
 mod launch;
+mod own;
 mod stream;
 mod version;
 
@@ -25,6 +26,8 @@ pub(crate) use error::OfCudarc;
 pub use error::call;
 pub use error::{DriverCallError, DriverUnavailable};
 pub(crate) use launch::launch;
+#[cfg(all(feature = "adopt", target_os = "linux"))]
+pub(crate) use own::{is_own, own};
 pub(crate) use stream::Stream;
 pub use version::CudaVersion;
 use version::SINCE;

@@ -143,7 +143,7 @@ impl fmt::Display for RegistryError {
                 did_you_mean(near, f)
             }
             RegistryError::Ambiguous { path, places } => {
-                write!(f, "{} kernels are called `{path}`:", places.len())?;
+                write!(f, "{} kernels are called `{path}`; give more of the path:", places.len())?;
                 places.iter().try_for_each(|place| match place.path == path {
                     true => write!(f, "\n  {place}"),
                     false => write!(f, "\n  `{}` at {place}", place.path),

@@ -6,6 +6,7 @@ mod configure;
 mod dynamic;
 mod error;
 mod parameter;
+pub(crate) mod pass;
 mod prepared;
 
 use std::cell::Cell;

@@ -171,12 +171,14 @@ mod late;
 mod launch;
 mod linked;
 mod lock;
+mod milliseconds;
 mod nullable;
 mod param;
-mod pass;
 mod place;
 mod records;
 mod registry;
+#[cfg(test)]
+mod remedies;
 #[cfg(feature = "runtime")]
 mod runtime;
 mod sections;
@@ -195,6 +197,7 @@ pub mod __private_0_1 {
 pub use address::{DeviceAddress, PointerTo, PointerToMut};
 pub use borrow::borrow_context;
 pub use config::{Dim3, LaunchConfig};
+pub use contexts::{KernelReport, MachineCode};
 pub use contexts::{Late, LateLoad};
 pub use copies::OtherCopy;
 /// The version of cudarc that this crate's API uses.
@@ -213,8 +216,8 @@ pub use registry::{Duplicate, duplicates, find, find_symbol, kernels};
 pub use runtime::{RuntimeImage, RuntimeImageError};
 pub use sections::WouldWait;
 pub use warm::{
-    Cause, Failure, FrozenLimit, HookCause, HookFailure, HookReport, KernelReport, MachineCode, NotAdopted,
-    NotBaked, Progress, RecheckError, Report, Stage, Unavailable, Warm, WarmError, Warmup, warm_all,
+    Cause, Failure, FrozenLimit, HookCause, HookFailure, HookReport, NotAdopted, NotBaked, Progress,
+    RecheckError, Report, Stage, Unavailable, Warm, WarmError, Warmup, warm_all,
 };
 
 pub use kernel_registry_macros::KernelParam;

@@ -2,7 +2,7 @@
 
 use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DevicePtrMut};
 
-use crate::pass::{self, Tracked};
+use crate::launch::pass::{self, Tracked};
 
 /// The types of arguments for a parameter `Option<&[T]>`: an `Option<&CudaSlice<T>>`, or a reference to any slice or view of cudarc.
 /// For `None` the kernel gets a null pointer. cudarc tracks the use of the slices.

@@ -39,12 +39,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cudarc::driver::CudaContext;
-use kernel_registry_cuda::rules;
 
 use crate::KernelInfo;
 use crate::contexts::{KnownContext, Late, LateLoad, Policy, Turn};
 use crate::driver::{ContextId, Current, Driver};
-use crate::sections::{self, Family};
 use crate::watch::{self, Activity, LEAST_TIMEOUT, NoResult, Overdue, TIMEOUT, Timeouts};
 use work::{Job, Sizes};
 
@@ -57,7 +55,7 @@ pub use progress::{Progress, Stage};
 pub use receipt::Warm;
 pub(crate) use recheck::MOMENT;
 pub use recheck::RecheckError;
-pub use report::{HookReport, KernelReport, MachineCode, NotAdopted, Report, Unavailable};
+pub use report::{HookReport, NotAdopted, Report, Unavailable};
 
 /// Makes every registered kernel ready in a context. After that, no launch of these kernels waits for loading or for a
 /// larger stack, whatever else runs on the device.
@@ -341,7 +339,7 @@ impl<'a> Warmup<'a> {
         let known = KnownContext::find_or_add(context, changes)?;
         let id = known.id;
         let Policy { threads, stack_budget, timeout, whole_images, ref baked, .. } = self.policy;
-        let mut job = Job {
+        let job = Job {
             driver,
             plan,
             selected,
@@ -353,7 +351,6 @@ impl<'a> Warmup<'a> {
             baked: baked.clone(),
             sizes: self.sizes,
             hooks: self.hooks,
-            beside: None,
             planned_in: begun.elapsed(),
         };
 
@@ -368,11 +365,8 @@ impl<'a> Warmup<'a> {
         let activity = Activity::new(probe(driver, context));
         job.known.turns.take(&activity, &timeouts).map_err(overdue_error)?;
         let turn = Turn(job.known.clone());
-        // `loading` is held until the warm-up ends, so that no resident kernel starts meanwhile.
-        let loading = sections::loading(Family::new(context, id), "cuModuleLoadDataEx", &rules::MODULE);
-        job.beside = loading.as_ref().err().cloned();
         let work = move |watch: &_| {
-            let (_turn, _loading) = (turn, loading);
+            let _turn = turn;
             caller.in_scope(|| stages::run(&job, watch))
         };
         let report = watch::watched(activity, &timeouts, progress, work).map_err(|error| match error {

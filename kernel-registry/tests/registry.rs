@@ -72,7 +72,7 @@ fn a_kernel_is_found_by_the_end_of_its_path() {
     }
     let text = find("saxpy").unwrap_err().to_string();
     let lines: Vec<_> = text.lines().collect();
-    assert_eq!(lines[0], "2 kernels are called `saxpy`:");
+    assert_eq!(lines[0], "2 kernels are called `saxpy`; give more of the path:");
     assert!(lines[1].starts_with("  `registry::blas1::saxpy` at "), "{text}");
     assert!(lines[2].starts_with("  `registry::saxpy` at "), "{text}");
     assert_eq!(lines.len(), 3);

@@ -41,8 +41,8 @@ def compiled(report):
     of = lambda which: [event["took_ms"] for event in events if which(event)]
     return (
         of(lambda event: event["kind"] == "compile"),
-        of(lambda event: event["kind"] == "image" and event["subject"] == "PTX"),
-        of(lambda event: event["kind"] == "kept" or event["subject"] == "machine code for PTX"),
+        of(lambda event: event["kind"] == "image" and event["subject"]["format"] == "PTX"),
+        of(lambda event: event["kind"] == "kept" or event["subject"].get("format") == "machine code for PTX"),
     )
 
 

@@ -45,7 +45,7 @@ def program(audited, report, folder, name, command):
     words = f"{len(before)} late loads, then {len(left)}; {len(preloaded)} preloaded in {took:.0f} ms, {len(failed)} not; {images}"
     report(f"preload {name}", good, words, before=before, left=left, failed=failed)
     for event in (left + failed)[:12]:
-        print(f"    {event['kind']} {event['call']} {event['subject'][:90]} {event['bytes']} {event['library']} {event['text'][:200] if event['result'] else ''}")
+        print(f"    {event['kind']} {event['call']} {str(event['subject'])[:120]} {event['library']} {event['reason'][:200]}")
     if out != same or again not in (0, 12):
         print(f"  exit codes {code} and {again}\n{out}{same}{err2[-1500:]}")
 

@@ -130,7 +130,7 @@ def main():
         functions = sorted((int(line[2]), int(line[1])) for line in lines if line[0] == "function")
         counts = len(functions) if lines else None
         loads = events(processes, "load")
-        named = [load for load in loads if not load["subject"].startswith("kernel 0x")]
+        named = [load for load in loads if not load["subject"]["symbol"].startswith("kernel 0x")]
         images = events(processes, "image")
         unwatched = events(processes, "unwatched")
         words = f"{len(loads)} late loads, {len(named)} named, {len(images)} images; CUPTI counts {counts}"
@@ -142,7 +142,7 @@ def main():
         if with_code != 0 or with_out != out:
             print(f"  with the audit it ends with {with_code}:\n{with_out}{with_err[-3000:]}")
         for event in unwatched:
-            print(f"  not watched: {event['subject']}")
+            print(f"  not watched: {event['subject']['name']}")
 
     if wanted("nccl_two"):
         if gpus() > 1:
@@ -160,10 +160,10 @@ def main():
         cold = "blocked" in out and "goes on True" in out
         code, out, err, processes = audited(options.tool, beside, "--hang-after", "0.5")
         hangs = events(processes, "hang")
-        explained = [hang for hang in hangs if "spin" in hang["text"] and "erfinv" in hang["text"] + hang["subject"] + hang["caller"]]
+        explained = [hang for hang in hangs if "spin" in hang["words"] and "erfinv" in hang["words"] + hang["caller"]]
         report("beside", cold and "blocked" in out and bool(explained), f"{len(hangs)} hangs, {len(explained)} with both names", hangs=hangs)
         for hang in hangs:
-            print(f"  {hang['text']}")
+            print(f"  {hang['words']}")
         code, out, err, processes = audited(options.tool, beside, "--after-ready", "refuse")
         refused = events(processes, "refused")
         report("refuse", "refused" in out and "blocked" not in out and "goes on True" in out, out.replace("\n", "; "), refused=refused)

@@ -176,7 +176,7 @@ def main():
             lines = [done.stdout.splitlines() for done in [alone, audited]]
             wrong = [pair for pair in zip(*lines) if pair[0] != pair[1] and ": time" not in pair[0]]
             # The time differs between both runs, so such programs must be compiled.
-            wrong += [("a time was given back", event["subject"]) for event in kept if "/time" in event["subject"]]
+            wrong += [("a time was given back", event["subject"]["name"]) for event in kept if "/time" in event["subject"]["name"]]
             is_wrong = wrong or len(lines[0]) != len(lines[1]) or len(lines[0]) != len(second.programs)
             differences += bool(is_wrong)
             print(f"{number}: {change} with {nvrtc.name}, {len(kept)} of {len(second.programs)} given back{', DIFFERENT' if is_wrong else ''}", flush=True)

@@ -177,7 +177,7 @@ def differences(case, scratch, tool):
         yield f"the launches in the records are {launches} in place of {case.launches}"
     if dropped := [process["command"] for process in processes if process["events_dropped"] or process["unwatched_threads"]]:
         yield f"records without room: {dropped}"
-    if hangs := [event["text"] for process in processes for event in process["events"] if event["kind"] == "hang"]:
+    if hangs := [event["words"] for process in processes for event in process["events"] if event["kind"] == "hang"]:
         yield f"hangs: {hangs}"
     if audited_code != code:
         yield f"on standard error: {audited_errors[-2000:]}"

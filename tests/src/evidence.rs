@@ -1,27 +1,29 @@
-//! Reads `tests/census/rules.json`: for each rule, the rows of the census that show it. The file has the rules in their order.
+//! Reads `tests/census/rules.json`, which has the rows of the census that prove each rule, in the order of
+//! the rules.
 
 use std::sync::LazyLock;
 
 use kernel_registry_cuda::rules::{RULES, Rule};
 use serde::Deserialize;
 
-/// The rows of the census that show one rule, and the rows that are exceptions to it.
+/// The rows of the census that prove a rule, and its exceptions.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Evidence {
     /// The rule's name.
     rule: String,
-    /// `lazy` or `eager`, if the rule holds in that loading mode only.
+    /// `lazy` or `eager`, if the rule only holds in that loading mode.
     pub mode: Option<String>,
     /// Whether a kernel can wait on the device although its launch has returned.
     #[serde(default)]
     pub kernel_waits: bool,
     /// Rows that wait by this rule.
     pub rows: Vec<String>,
-    /// Rows that make the rule's call and do not wait, because the rule's condition does not hold.
+    /// Rows that make the rule's call without waiting, because the rule's condition doesn't hold.
     #[serde(default)]
     pub runs: Vec<String>,
-    /// Rows whose call returns beside a resident kernel, but launches a kernel that then waits for the resident kernel.
+    /// Rows whose call returns while a resident kernel runs, but launches a kernel that then waits for the
+    /// resident one.
     #[serde(default)]
     pub later: Vec<String>,
 }
@@ -37,7 +39,7 @@ impl Evidence {
         self.rows.iter().any(|its| its == row)
     }
 
-    /// Returns whether a row's call returns, but the kernel that the call launches waits.
+    /// Returns whether a row's call returns, but the kernel that it launches waits.
     pub fn waits_later(&self, row: &str) -> bool {
         self.later.iter().any(|its| its == row)
     }

@@ -10,7 +10,7 @@ const REPOSITORY: &str = "https://github.com/kernel-registry/kernel-registry";
 pub struct Block {
     /// The word after the opening backticks, as in `rust,no_run`.
     pub language: String,
-    /// The name of the file that the block shows, if the line before the block begins with a name in backticks.
+    /// The file that the block shows, if the line before the block starts with a name in backticks.
     pub file: Option<String>,
     /// The lines between the backticks.
     pub text: String,
@@ -81,8 +81,8 @@ pub fn file(section: &str, name: &str) -> String {
     found.unwrap_or_else(|| panic!("`{name}`")).text
 }
 
-/// Returns a section as a shell script: the script runs the section's commands, and writes each of its files where the page
-/// shows the file. Cargo takes the crates from this workspace.
+/// Returns a section as a shell script, which runs the section's commands, and writes each file where the
+/// page shows it. Cargo takes the crates from this workspace.
 pub fn script(section: &str) -> String {
     let mut script = String::from("set -eu\n");
     for Block { language, file, text } in blocks(section) {
@@ -97,7 +97,7 @@ pub fn script(section: &str) -> String {
     script
 }
 
-/// Returns a command that takes the crates from this workspace. `cargo add` takes them from the repository's address, or from crates.io.
+/// Returns a command that takes the crates from this workspace instead of the repository or crates.io.
 fn local(command: &str) -> String {
     let add = command.strip_suffix(&format!(" --git {REPOSITORY}")).unwrap_or(command);
     let (before, name) = add.rsplit_once(' ').unwrap_or_default();

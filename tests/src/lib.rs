@@ -1,4 +1,4 @@
-//! Helpers for the integration tests: build fixtures as users would, and run programs.
+//! Helpers for the integration tests, which build fixtures as users would, and run programs.
 
 pub mod evidence;
 pub mod guide;
@@ -16,7 +16,8 @@ use std::time::Duration;
 pub use kernel_registry_command::with_causes;
 use serde_json::Value;
 
-/// Installs the simulated driver if `KERNEL_REGISTRY_SIM=1` is set, so that programs for GPUs run without one.
+/// Installs the simulated driver if `KERNEL_REGISTRY_SIM=1` is set, so that programs for GPUs run without
+/// one.
 pub fn simulate_if_told() {
     if is_simulated() {
         kernel_registry_sim::install().expect("nothing has used CUDA yet");
@@ -34,21 +35,22 @@ pub fn fast_simulation() -> String {
     crates.map(|(name, level)| format!("[profile.dev.package.{name}]\nopt-level = {level}\n\n")).concat()
 }
 
-/// Reports a skipped test on standard error, which the test harness does not capture. Panics if the variable
+/// Reports a skipped test on standard error, which the test harness doesn't capture. Panics if the variable
 /// `required` is set.
 pub fn left_out(why: &str, required: &str) {
     assert!(std::env::var_os(required).is_none(), "{why}, and `{required}` is set");
     let _ = std::io::stderr().write_all(format!("LEFT OUT: {why}\n").as_bytes());
 }
 
-/// Arguments of cargo for a release build with LTO. `thin` makes cargo compile dependencies to bitcode, which LTO of any kind can
-/// use; `fat` here would compile the dependencies again.
+/// Arguments of cargo for a release build with LTO. `thin` makes cargo compile dependencies to bitcode that
+/// any kind of LTO can use; `fat` here would compile the dependencies again.
 pub const LTO: [&str; 3] = ["--release", "--config", "profile.release.lto='thin'"];
 
-/// A compiler flag for the package itself. It overrides the kind of LTO in [`LTO`].
+/// A compiler flag for the package itself, which overrides the kind of LTO in [`LTO`].
 pub const FAT: &str = "-Clto=fat";
 
-/// Compiler flags that choose GNU ld instead of the lld that rustc uses by default on x86-64. Only there rustc knows the first flag.
+/// Compiler flags that choose GNU ld instead of lld, rustc's default on x86-64. rustc only accepts the first
+/// flag there.
 pub const BFD: &str = if cfg!(target_arch = "x86_64") {
     "-Clinker-features=-lld -Clink-arg=-fuse-ld=bfd"
 } else {
@@ -61,19 +63,19 @@ pub const MOLD: &str = if cfg!(target_arch = "x86_64") {
     "-Clink-arg=-fuse-ld=mold"
 };
 
-/// One way to build a fixture.
+/// A way to build a fixture.
 #[derive(Clone, Debug, Default)]
 pub struct Build<'a> {
     /// Further arguments for `cargo`.
     pub args: &'a [&'a str],
-    /// Compiler flags for the package itself. The dependencies are built once, without these flags.
+    /// Compiler flags for the package itself. The dependencies are built once, without them.
     pub flags: &'a str,
 }
 
 impl Build<'_> {
-    /// Builds a package. Returns its executables and libraries, in a folder that later builds do not change.
+    /// Builds a package. Returns its executables and libraries, in a folder that later builds don't change.
     pub fn build(&self, package: &str) -> Vec<PathBuf> {
-        // Cargo writes every variant of an executable to the same path: copy the executable before the next build.
+        // Cargo writes every variant of an executable to the same path, so it's copied before the next build.
         static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
         let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let mut cargo = cargo();
@@ -110,15 +112,16 @@ impl Build<'_> {
     }
 }
 
-/// Returns whether a fixture has the feature `same-features`. With that feature the fixture's dependencies have the features that the
-/// workspace asks for, so cargo need not build them again. In a release nothing is built yet, and more features take longer.
+/// Returns whether a fixture has the feature `same-features`, which gives its dependencies the features that
+/// the workspace asks for, so that cargo doesn't build them again. In a release nothing is built yet, and
+/// more features take longer.
 fn has_same_features(package: &str) -> bool {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(package).join("Cargo.toml");
     let manifest = fs::read_to_string(manifest).unwrap_or_default();
     manifest.lines().any(|line| line.starts_with("same-features = ") && line.contains("optional"))
 }
 
-/// Returns the files in a message of cargo, if the message is about an artifact of this package.
+/// Returns the files in a message of cargo, if it's about an artifact of this package.
 fn files_of(package: &str, line: &str) -> Option<Vec<PathBuf>> {
     let message: Value = serde_json::from_str(line).expect("cargo writes JSON");
     let id = message["package_id"].as_str()?;
@@ -144,8 +147,9 @@ pub fn cargo() -> Command {
     command
 }
 
-/// Lets a command build in the target directory of the tests, without variables that could change a build. Packages outside of the
-/// workspace get the workspace's profiles too, so that all builds share the compiled dependencies.
+/// Makes a command build in the tests' target directory, without variables that could change a build.
+/// Packages outside of the workspace get the workspace's profiles too, so that all builds share the compiled
+/// dependencies.
 pub fn build_alike(command: &mut Command) {
     static PROFILES: Once = Once::new();
     PROFILES.call_once(|| {
@@ -164,7 +168,8 @@ pub fn build_alike(command: &mut Command) {
     }
 }
 
-/// Returns the target directory of the tests. A test can build there, because cargo releases its lock before it runs tests.
+/// Returns the target directory of the tests. A test can build there, because cargo releases its lock before
+/// it runs tests.
 pub fn target() -> PathBuf {
     let triple = triple_folder();
     let is_named = triple.file_name().is_some_and(|name| name == TRIPLE);
@@ -182,17 +187,17 @@ pub fn documentation() -> PathBuf {
     triple_folder().join("doc")
 }
 
-/// The target for which the tests are built.
+/// The target that the tests are built for.
 const TRIPLE: &str =
     if cfg!(target_arch = "aarch64") { "aarch64-unknown-linux-gnu" } else { "x86_64-unknown-linux-gnu" };
 
-/// Returns the target directory, or the folder of the target in it where cargo was told to build for one.
+/// Returns the target directory, or the target's folder in it if cargo was told to build for a target.
 fn triple_folder() -> PathBuf {
     let executable = std::env::current_exe().expect("a running test has a path");
     executable.ancestors().nth(3).expect("`target/debug/deps` are folders").to_owned()
 }
 
-/// Returns a command that compiles for the target for which the tests are built.
+/// Returns a command that compiles for the same target as the tests.
 pub fn rustc() -> Command {
     let mut command = Command::new("rustc");
     command.args(["--target", TRIPLE]);
@@ -203,8 +208,8 @@ pub fn rustc() -> Command {
     command
 }
 
-/// Returns a limit for the time of a test. Where programs are slow, as under an emulator, the variable `TESTS_PATIENCE` has the factor by
-/// which all limits are longer.
+/// Returns a limit for the time of a test. Where programs are slow, as under an emulator, the variable
+/// `TESTS_PATIENCE` has the factor that makes all limits longer.
 pub fn limit(seconds: u64) -> Duration {
     let factor = std::env::var("TESTS_PATIENCE").ok().and_then(|factor| factor.parse().ok());
     Duration::from_secs(seconds) * factor.unwrap_or(1)
@@ -221,7 +226,8 @@ pub fn scratch_folder() -> PathBuf {
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     let executable = std::env::current_exe().expect("a running test has a path");
     let name = executable.file_name().expect("and a name").display().to_string();
-    // The folder is named after the test, not after the process or the build, so that the next run reuses the folder.
+    // The folder is named after the test rather than the process or the build, so that the next run reuses
+    // it.
     let test = name.split('-').next().unwrap_or_default();
     let folder = scratch().join(test).join(count.to_string());
     let _ = fs::remove_dir_all(&folder);
@@ -234,10 +240,11 @@ pub fn cargo_kernels(args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Outpu
     cargo_kernels_command().args(args).output().expect("the tool runs")
 }
 
-/// Returns the command `cargo kernels`, which is built once.
+/// Returns the command `cargo kernels`, which is only built once.
 pub fn cargo_kernels_command() -> Command {
     static TOOL: OnceLock<PathBuf> = OnceLock::new();
-    // `--workspace` selects the features of the whole workspace, for which the dependencies are built already.
+    // `--workspace` selects the features of the whole workspace, which the dependencies are already built
+    // with.
     let build = Build { args: &["--workspace", "--bin", "cargo-kernels"], flags: "" };
     let tool = TOOL.get_or_init(|| build.executable("cargo-kernels"));
     let mut command = Command::new(tool);
@@ -245,7 +252,7 @@ pub fn cargo_kernels_command() -> Command {
     command
 }
 
-/// Checks that a tool failed with this code and one sentence, and returns the sentence.
+/// Checks that a tool failed with this code and one sentence, and returns that.
 pub fn fails(output: Output, code: i32) -> String {
     let message = String::from_utf8(output.stderr).expect("UTF-8");
     assert_eq!(output.status.code(), Some(code), "{message}");
@@ -277,18 +284,19 @@ pub fn listed(file: &Path) -> Vec<String> {
     kernels.iter().map(|kernel| kernel["path"].as_str().expect("with paths").to_owned()).collect()
 }
 
-/// Runs a command, which must succeed, and returns the lines that the command prints.
+/// Runs a command that must succeed, and returns the lines that it prints.
 pub fn lines(command: &mut Command) -> Vec<String> {
     let output = command.output().expect("the program runs");
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("UTF-8").lines().map(str::to_owned).collect()
 }
 
-/// Dependencies with the features that the workspace asks for, so that cargo has built cudarc already.
+/// Dependencies with the features that the workspace asks for, so that cargo has already built cudarc.
 const CUDARC: &str = "libc = \"0.2\"\n\
     cudarc = { version = \"0.19\", default-features = false, features = [\"cublas\", \"f16\"] }\n";
 
-/// Creates a package outside of the workspace that a test can change and build. The package has the workspace's lock file.
+/// Creates a package outside of the workspace that a test can change and build. It has the workspace's lock
+/// file.
 pub fn package(main: &str) -> PathBuf {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests are in the workspace");
     let folder = scratch_folder();
@@ -310,8 +318,9 @@ pub fn package(main: &str) -> PathBuf {
     folder
 }
 
-/// Adds CUDA sources, a build script that compiles the sources, and a fake toolkit to a package. The toolkit's compiler copies
-/// each source as PTX, without the lines that begin with `extern` or `struct`. Returns the toolkit's folder.
+/// Adds CUDA sources to a package, a build script that compiles them, and a fake toolkit. The toolkit's
+/// compiler copies each source as PTX, without the lines that begin with `extern` or `struct`. Returns the
+/// toolkit's folder.
 pub fn with_sources(package: &Path, sources: &[(&str, &str)]) -> PathBuf {
     const NVCC: &str = "#!/bin/sh\n\
         if [ \"$1\" = --version ]; then echo 'Cuda compilation tools, release 13.0, V13.0.88'; exit; fi\n\
@@ -327,7 +336,7 @@ pub fn with_sources(package: &Path, sources: &[(&str, &str)]) -> PathBuf {
         path
     };
     let manifest = fs::read_to_string(package.join("Cargo.toml")).expect("the package has a manifest");
-    // All packages of tests share a target directory, where cargo confuses packages of the same name and the same time.
+    // All test packages share a target directory, where cargo confuses packages with the same name and time.
     let number = package.file_name().expect("a folder").display();
     let manifest = manifest.replace("\"changing\"", &format!("\"changing-{number}\""));
     let build = workspace.join("kernel-registry-build");
@@ -342,7 +351,8 @@ pub fn with_sources(package: &Path, sources: &[(&str, &str)]) -> PathBuf {
     package.join("toolkit")
 }
 
-/// Lets cargo find a toolkit by `PATH`. A change of `CUDA_HOME` would make cargo build cudarc and its dependents again.
+/// Makes cargo find a toolkit on `PATH`. A change of `CUDA_HOME` would make cargo build cudarc and its
+/// dependents again.
 pub fn with_toolkit(cargo: &mut Command, toolkit: &Path) {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = [toolkit.join("bin")].into_iter().chain(std::env::split_paths(&path));
@@ -397,6 +407,8 @@ mod documents {
     struct ResidentHeader;
     #[doc = include_str!("../../docs/guide/services.md")]
     struct Services;
+    #[doc = include_str!("../../docs/guide/start.md")]
+    struct Start;
     #[doc = include_str!("../../docs/guide/troubleshooting.md")]
     struct Troubleshooting;
     #[doc = include_str!("../../docs/guide/versions.md")]

@@ -94,12 +94,12 @@ fn links_of_the_page_on_pypi_lead_to_files_of_the_repository() {
 }
 
 #[test]
-fn every_guide_is_in_the_readme_and_compiled() {
-    let (readme, compiled) = (page("README.md"), page("tests/src/lib.rs"));
+fn every_guide_is_in_the_list_and_compiled() {
+    let (list, compiled) = (page("docs/README.md"), page("tests/src/lib.rs"));
     for guide in pages().iter().filter(|page| page.parent().unwrap().ends_with("guide")) {
-        let name = format!("docs/guide/{}", guide.file_name().unwrap().display());
-        assert!(readme.contains(&format!("]({name})")), "{name}");
-        assert!(compiled.contains(&format!("include_str!(\"../../{name}\")")), "{name}");
+        let name = format!("guide/{}", guide.file_name().unwrap().display());
+        assert!(list.contains(&format!("]({name})")), "{name}");
+        assert!(compiled.contains(&format!("include_str!(\"../../docs/{name}\")")), "{name}");
     }
 }
 

@@ -161,7 +161,7 @@ fn prebuilt_images_are_made_as_the_build_script_says() {
     let prebuild = |args: &[&str]| {
         kernels(&package, &[&["prebuild", "-q", "--nvrtc", nvrtc.to_str().unwrap()], args].concat())
     };
-    let drift = "prebuilt images are not those of the sources: cuda/a.cu (there is no prebuilt image); make them \
+    let drift = "prebuilt images do not match their sources: cuda/a.cu (there is no prebuilt image); make them \
                  again by `cargo kernels prebuild`";
     let output = prebuild(&["--check"]);
     assert_eq!(output.status.code(), Some(10));

@@ -55,7 +55,7 @@ fn without_compiler() -> bool {
     matches!(available(), Ok(Available::Without { .. }))
 }
 
-/// Copies the committed image of the README's kernel into a package, on machines without a compiler.
+/// Copies the committed image of the start's kernel into a package, on machines without a compiler.
 fn commit_image(package: &Path) {
     if without_compiler() {
         let images = workspace().join("cargo-kernels/template/prebuilt");
@@ -66,23 +66,16 @@ fn commit_image(package: &Path) {
     }
 }
 
-/// Returns the package of the README's start, which is created once, and the output of its `cargo test`. Only one test at a time can
+/// Returns the package of the page `start`, which is created once, and the output of its `cargo test`. Only one test at a time can
 /// change the package.
 fn demo() -> MutexGuard<'static, (PathBuf, String)> {
     static DEMO: OnceLock<Mutex<(PathBuf, String)>> = OnceLock::new();
     let demo = DEMO.get_or_init(|| {
         let home = home();
-        let readme = page("README.md");
-        let script = script(section(&readme, "Start"));
-        let (prepared, rest) = script.split_once("\ncargo test\n").expect("the start has a test");
+        let script = script(section(&page("docs/guide/start.md"), "Start"));
+        let prepared = script.strip_suffix("\ncargo test\n").expect("the start ends with a test");
         done(&home, prepared);
-        // `Start` refers to these two files, which the README shows above it.
-        for name in ["cuda/saxpy.cu", "src/lib.rs"] {
-            fs::write(home.join("demo").join(name), file(&readme, name)).unwrap();
-        }
         commit_image(&home.join("demo"));
-        // The rest of the section installs the command.
-        assert!(rest.trim().starts_with("cargo install"), "{rest}");
         let printed = done(&home.join("demo"), "cargo test");
         Mutex::new((home.join("demo"), printed))
     });
@@ -101,8 +94,8 @@ fn the_start_with_a_checkout_runs_as_it_is_written() {
     let home = home();
     symlink(workspace(), home.join("kernel-registry")).unwrap();
     let readme = page("README.md");
-    let written = blocks(section(&readme, "Start"));
-    let lines = &written.last().expect("the start has blocks").text;
+    let written = blocks(section(&readme, "A Rust crate with kernels"));
+    let lines = &written.iter().find(|block| block.language == "sh").expect("the commands").text;
     let (install, made) = lines.split_once('\n').expect("several lines");
     let (program, path) = install.rsplit_once(' ').expect("the command's crate");
     assert_eq!(program, "cargo install --path");

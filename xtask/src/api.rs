@@ -1,16 +1,15 @@
-//! `cargo xtask api`: writes the public API of each library as committed text, so that a change of the API is seen in review.
+//! `cargo xtask api`: writes the public API of the crates that programs depend on as committed text, so that a change of the API is seen
+//! in review. `cargo semver-checks`, before a release, compares the others.
 
 use std::fs;
 use std::path::Path;
 
-use cargo_metadata::TargetKind;
+use crate::run::{Outcome, files_with, run, stem, unstable_cargo, workspace, write_or_compare};
 
-use crate::run::{Outcome, published, run, unstable_cargo, workspace, write_or_compare};
-
-/// The folder of the texts.
+/// The folder of the texts. Its files say which crates have one.
 const FOLDER: &str = "docs/api";
 
-/// The version of rustdoc's JSON that this version of `public-api` reads: that of Rust 1.95.
+/// The version of rustdoc's JSON that this version of `public-api` can read, which is Rust 1.95's.
 const FORMAT: u64 = 57;
 
 #[derive(clap::Args)]
@@ -21,20 +20,17 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn api(options: &Options) -> Outcome {
-    fs::create_dir_all(workspace().join(FOLDER))?;
-    for package in published()? {
-        if let Some(library) = package.targets.iter().find(|target| target.is_kind(TargetKind::Lib)) {
-            let json =
-                workspace().join("target/api/doc").join(format!("{}.json", library.name.replace('-', "_")));
-            let Some(text) = text(&package.name, &json)? else { return Ok(()) };
-            let file = workspace().join(FOLDER).join(format!("{}.txt", package.name));
-            write_or_compare(&file, text.as_bytes(), options.check, "cargo xtask api")?;
-        }
+    for file in files_with("txt", &workspace().join(FOLDER))? {
+        let package = stem(&file);
+        let json = workspace().join("target/api/doc").join(format!("{}.json", package.replace('-', "_")));
+        let Some(text) = text(&package, &json)? else { return Ok(()) };
+        write_or_compare(&file, text.as_bytes(), options.check, "cargo xtask api")?;
     }
     Ok(())
 }
 
-/// Returns the API as text, with a line for each public item. Returns `None` if this compiler's rustdoc writes another format.
+/// Returns the API as text, with a line for each public item. `None` if this compiler's rustdoc writes
+/// another format.
 fn text(package: &str, json: &Path) -> Outcome<Option<String>> {
     let rustdoc = ["rustdoc", "--quiet", "--lib", "--all-features", "--package", package, "--"];
     run(unstable_cargo("api", &[]).args(rustdoc).args(["-Zunstable-options", "--output-format=json"]))?;

@@ -1,5 +1,6 @@
-//! `cargo xtask archives`: makes the files of a release that are no crates: the wheel, and a tarball for each command that `cargo binstall`
-//! installs, in target/wheel. A tarball is named as the manifest of its package tells `cargo binstall`.
+//! `cargo xtask archives`: makes the files of a release other than crates, in target/wheel: the wheel, and a
+//! tarball for each command that `cargo binstall` installs. A tarball has the name that its package's
+//! manifest gives to `cargo binstall`.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +18,8 @@ pub(crate) struct Options {
     pub(crate) target: String,
 }
 
-/// The command that the wheel does not have. The folder of the other one, `kernel-audit`, is left by `cargo xtask wheel`.
+/// The command that isn't in the wheel. For the other one, `kernel-audit`, `cargo xtask wheel` leaves a
+/// folder.
 const COMMAND: &str = "cargo-kernels";
 
 pub(crate) fn archives(triple: &str) -> Outcome {
@@ -39,7 +41,8 @@ pub(crate) fn archives(triple: &str) -> Outcome {
     Ok(())
 }
 
-/// Unpacks a tarball into an empty folder, and runs its program there without variables, as on a machine without Rust.
+/// Unpacks a tarball into an empty folder, and runs its program there without variables, as on a machine
+/// without Rust.
 fn try_alone(tarball: &Path, program: &str, package: &Package) -> Outcome {
     let folder = std::path::absolute(target())?.join("wheel/unpacked");
     remove(&folder)?;
@@ -57,7 +60,7 @@ fn try_alone(tarball: &Path, program: &str, package: &Package) -> Outcome {
     remove(&folder)
 }
 
-/// Builds the command into a folder. The wheel's build folder has a linker for an old glibc.
+/// Builds the command into a folder, with the wheel's linker for an old glibc.
 fn build_command(folder: &Path, triple: &str) -> Outcome {
     let built = std::path::absolute(target())?.join("wheel-build");
     let linker = format!("CARGO_TARGET_{}_LINKER", triple.to_uppercase().replace('-', "_"));
@@ -70,7 +73,7 @@ fn build_command(folder: &Path, triple: &str) -> Outcome {
     run(Command::new("strip").arg("--strip-unneeded").arg("-o").arg(folder.join(COMMAND)).arg(program))
 }
 
-/// What `cargo binstall` downloads for a package.
+/// The download of `cargo binstall` for a package.
 #[derive(Debug, PartialEq)]
 struct Download {
     /// The name of the tarball.
@@ -104,7 +107,7 @@ impl Download {
 mod tests {
     use super::*;
 
-    /// Whoever has no Rust gets every command that `cargo install` gets.
+    /// People without Rust get every command that `cargo install` offers.
     #[test]
     fn each_published_command_can_be_downloaded() {
         let packages = published().unwrap();
@@ -120,7 +123,7 @@ mod tests {
             assert_eq!(Download::find(package, HOST), Some(expected));
             let binstall = &package.metadata["binstall"];
             let url = binstall["pkg-url"].as_str().unwrap();
-            // The tag that docs/releasing.md makes.
+            // The tag that docs/releasing.md creates.
             assert!(url.starts_with("{ repo }/releases/download/v{ version }/"), "{url}");
             assert_eq!(binstall["pkg-fmt"], "tgz");
         }

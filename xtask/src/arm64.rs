@@ -1,4 +1,5 @@
-//! `cargo xtask arm64`: builds for arm64 Linux on another machine, and runs the tests there by qemu's user mode.
+//! `cargo xtask arm64`: builds for arm64 Linux on another machine, and runs the tests there with qemu's user
+//! mode.
 
 mod debian;
 mod left_out;
@@ -38,7 +39,7 @@ pub(crate) struct Options {
 
 pub(crate) const TARGET: &str = "aarch64-unknown-linux-gnu";
 
-/// By how much time limits of tests are multiplied (`tests::patience`): qemu translates each instruction.
+/// The factor for time limits of tests (`tests::patience`), because qemu translates each instruction.
 const PATIENCE: &str = "10";
 
 pub(crate) fn arm64(options: &Options) -> Outcome {
@@ -65,7 +66,7 @@ pub(crate) fn arm64(options: &Options) -> Outcome {
     };
     let (parts, others): (Vec<&Part>, Vec<&Part>) =
         PARTS.iter().partition(|part| chosen(&part.name(), part.slow));
-    // Its release builds and pip take about as long as all fast tests.
+    // Its release builds and pip take about as long as all fast tests together.
     let with_wheel = chosen(WHEEL, true);
     if parts.is_empty() && !with_wheel {
         return Err("no part of the tests has this word in its name".into());
@@ -93,7 +94,7 @@ pub(crate) fn arm64(options: &Options) -> Outcome {
     }
 }
 
-/// Installs Rust's standard library for the target, unless it is there.
+/// Installs Rust's standard library for the target if it's missing.
 fn install_target() -> Outcome {
     let print = ["--print", "target-libdir", "--target", TARGET];
     let output = Command::new("rustc").args(print).output()?;
@@ -120,14 +121,15 @@ fn check() -> Outcome {
     run(check.env("KERNEL_REGISTRY_COMPILER", "prebuilt"))
 }
 
-/// Where arm64 programs are built and run.
+/// The environment that builds and runs arm64 programs.
 struct Machine {
     /// A folder in the target directory.
     folder: PathBuf,
 }
 
-/// Lets Linux start arm64 programs by qemu, in namespaces of their own: the machine stays as it is. Beside the machine's own files there
-/// are the cross compiler and arm64's libraries, as a system of both architectures has them.
+/// Makes Linux start arm64 programs with qemu, inside separate namespaces, so that the machine itself stays
+/// unchanged. The cross compiler and arm64's libraries are added to the machine's files, as on a
+/// multi-architecture system.
 const ENTER: &str = r#"set -eu
 folder=$1
 shift
@@ -147,7 +149,7 @@ impl Machine {
         fs::write(machine.folder.join("enter"), ENTER)?;
         let home = machine.folder.join("cargo-home");
         fs::create_dir_all(&home)?;
-        // Tests build programs for the processor they run on, also without an option or a variable.
+        // Tests build programs for the processor that they run on, even without an option or a variable.
         fs::write(home.join("config.toml"), format!("[build]\ntarget = \"{TARGET}\"\n"))?;
         link(&cargo_home()?.join("registry"), &home.join("registry"))?;
         let starts = machine.command("true").output()?;
@@ -161,7 +163,7 @@ impl Machine {
         Ok(machine)
     }
 
-    /// Returns the target directory of what is built for arm64.
+    /// Returns the target directory of arm64 builds.
     fn target(&self) -> PathBuf {
         self.folder.join("target")
     }
@@ -176,7 +178,7 @@ impl Machine {
         command.env("PATH", std::env::join_paths(folders).unwrap_or(path.clone()));
         command
             .env("CARGO_HOME", self.folder.join("cargo-home"))
-            // With another home cargo builds everything again.
+            // Another home would make cargo build everything again.
             .env("CARGO_TARGET_DIR", self.target())
             .env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", "/usr/bin/aarch64-linux-gnu-gcc")
             .env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_LINKER", "/usr/bin/gcc")
@@ -188,7 +190,7 @@ impl Machine {
         command
     }
 
-    /// Builds these tests, then runs them. Returns the names of the tests that failed.
+    /// Builds these tests, then runs them. Returns the names of the failed tests.
     fn test(&self, parts: &[&Part]) -> Outcome<Vec<String>> {
         let begin = Instant::now();
         let programs = self.build(parts)?;
@@ -217,7 +219,7 @@ impl Machine {
         Ok(failed)
     }
 
-    /// Builds the tests at once, with the features of all parts: so each crate is built once.
+    /// Builds all tests in one go, with the features of all parts, so that each crate is built only once.
     fn build(&self, parts: &[&Part]) -> Outcome<Vec<Program>> {
         let metadata = MetadataCommand::new().no_deps().current_dir(workspace()).exec()?;
         let mut targets = BTreeSet::new();
@@ -253,7 +255,7 @@ impl Machine {
     }
 }
 
-/// A program with tests.
+/// A test program.
 struct Program {
     /// The folder of its package.
     folder: Utf8PathBuf,

@@ -1,4 +1,5 @@
-//! `cargo xtask bundle`: packs the programs and tests that need a GPU, for machines with a GPU and without Rust.
+//! `cargo xtask bundle`: packs the programs and tests that need a GPU, for machines with a GPU but without
+//! Rust.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,26 +19,26 @@ pub(crate) struct Options {
 /// The packages whose programs are packed, in running order.
 const PACKAGES: [&str; 3] = ["examples", "tests", "benches"];
 
-/// Programs that are left out: the first three build other programs, which needs Rust, and the others read files that were
+/// Programs that are left out: the first two build other programs, which needs Rust, and the others read files that were
 /// made for one GPU, or that are in the repository.
-const LEFT_OUT: [&str; 5] = ["compile", "registration", "warm", "baked", "read_ptx"];
+const LEFT_OUT: [&str; 4] = ["compile", "warm", "baked", "read_ptx"];
 
-/// A program that builds another program. The built program is packed instead, and takes the same options.
+/// A program that builds another program, which is packed in its place and takes the same options.
 const GENERATOR: &str = "first_launches";
 
 /// The options of the built program.
 const GENERATED: &str = "--seed 1 --kernels 500";
 
-/// A program with kernels that nvcc links. The program prints `LEFT OUT` if it was built without nvcc.
+/// A program with nvcc-linked kernels. It prints `LEFT OUT` if it was built without nvcc.
 const NVCC_LINKED: &str = "linked";
 
-/// The runs of a program: the arguments of each, and the exit code of success.
+/// The runs of a program: arguments and expected exit code.
 type Runs = &'static [(&'static str, u8)];
 
 /// Returns the runs of a program.
 fn runs(program: &str) -> Runs {
     match program {
-        // These programs deadlock cold, and complete warm.
+        // These programs deadlock cold and finish warm.
         "persistent" | "two_kernels" | "stream_fence" | "not_enough" | "sealed" | "two_grids"
         | "carve_out" | "freed_memory" | "library_call" | NVCC_LINKED => &[("--cold", 3), ("", 0)],
         "fits" => &[("--pairs 500 --seed 1", 0), ("--two --pairs 200 --seed 1", 0)],
@@ -49,16 +50,17 @@ fn runs(program: &str) -> Runs {
     }
 }
 
-/// The programs that the script leaves out on the simulated driver: they measure, take long there, or run machine code.
+/// Programs that the script skips on the simulated driver, because they measure, take long there, or run
+/// machine code.
 const ONLY_ON_GPUS: [&str; 7] = ["audit", "launch", "census", "fits", "hardware", GENERATOR, NVCC_LINKED];
 
-/// The archive of the programs, which are large and compress well together.
+/// The archive of the programs. They're large, and compress well together.
 const ARCHIVE: &str = "programs.tar.xz";
 
-/// The most bytes of the archive. The limit is low, because GPU machines may have slow networks.
+/// The most bytes of the archive, chosen low because GPU machines may have slow networks.
 const MOST_BYTES: u64 = 60 << 20;
 
-/// The longest that one program may take, in seconds, before it is ended and counts as failed.
+/// The seconds after which a program is killed and counts as failed.
 const LONGEST: u32 = 900;
 
 pub(crate) fn bundle(options: &Options) -> Outcome {
@@ -96,7 +98,7 @@ pub(crate) fn bundle(options: &Options) -> Outcome {
     }
     let archive = folder.join(ARCHIVE);
     let mut pack = Command::new("tar");
-    // The format is xz, because its window is large enough to find the code that several programs share.
+    // xz, because its window is large enough for the code that several programs share.
     pack.env("XZ_OPT", "-T0").arg("-C").arg(&plain).arg("-cJf").arg(&archive).arg(".");
     run(&mut pack)?;
     fs::remove_dir_all(&plain)?;
@@ -117,10 +119,10 @@ pub(crate) fn bundle(options: &Options) -> Outcome {
     Ok(())
 }
 
-/// The folder with programs of frameworks, in the bundle and in the tests.
+/// The folder of framework programs, in the bundle and in the tests.
 const FRAMEWORKS: &str = "frameworks";
 
-/// The part of the script that runs the frameworks under `kernel-audit`, if the frameworks are installed.
+/// The part of the script that runs the frameworks under `kernel-audit`, if they're installed.
 const RUN_FRAMEWORKS: &str = "\
 if python3 -c 'import torch, triton, cupy, jax' 2>/dev/null; then
     on_gpu expect 0 frameworks/run.py tool/kernel-audit
@@ -137,14 +139,14 @@ fn frameworks(folder: &Path) -> Outcome {
     let programs = folder.join(FRAMEWORKS);
     fs::create_dir_all(&programs)?;
     let files = entries(&workspace().join("tests").join(FRAMEWORKS))?;
-    // Python writes a folder beside programs that import others.
+    // Skips the cache folder that Python writes next to imported programs.
     for file in files.into_iter().filter(|file| file.is_file()) {
         fs::copy(&file, programs.join(file.file_name().unwrap_or_default()))?;
     }
     Ok(())
 }
 
-/// Makes the generator build its program, and returns the path.
+/// Makes the generator build its program, and returns the program's path.
 fn generated(generator: &Path) -> Outcome<PathBuf> {
     let mut command = Command::new(generator);
     command.args(GENERATED.split(' ')).arg("--build");
@@ -166,7 +168,7 @@ fn programs() -> Outcome<Vec<String>> {
     Ok(programs)
 }
 
-/// Returns the script that runs `programs`, and each test of the test programs `tests` alone.
+/// Returns the script that runs `programs`, and each test of the test programs `tests` in a separate process.
 fn run_sh(programs: &[String], tests: &[String]) -> String {
     let mut script = format!(
         r#"#!/usr/bin/env bash
@@ -224,8 +226,8 @@ expect() {{
 mod tests {
     use super::*;
 
-    /// Runs the script with the programs `persistent` and `other` and the test program `driver`, which have these texts.
-    /// Returns whether the script succeeded, and its output.
+    /// Runs the script with the programs `persistent` and `other` and the test program `driver`, which have
+    /// these texts. Returns whether it succeeded, and its output.
     fn ends(persistent: &str, other: &str, tests: &str) -> (bool, String) {
         ends_on("0", persistent, other, tests)
     }

@@ -1,9 +1,10 @@
-//! `cargo xtask candle`: checks a program that depends on candle, which decides how cudarc is built, and kernel-registry-candle, with
-//! a script in place of nvcc. With `--test` it builds kernel-registry-candle, and runs its tests and an example on the simulated
-//! driver.
+//! `cargo xtask candle`: checks kernel-registry-candle, and a program that depends on candle, which then
+//! decides how cudarc is built. A script replaces nvcc. With `--test`, builds kernel-registry-candle, and
+//! runs its tests and an example on the simulated driver.
 //!
-//! nvcc compiles candle's PTX for that. The kernels that candle launches with `<<<>>>` are left out, and cuBLAS and cuRAND are stubs:
-//! all of them would call CUDA's runtime library, which refuses the simulated driver.
+//! That needs nvcc for candle's PTX. The kernels that candle launches with `<<<>>>` are left out, and cuBLAS
+//! and cuRAND are stubs, because all of them would call CUDA's runtime library, which refuses the simulated
+//! driver.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -38,7 +39,7 @@ fn check() -> Outcome {
     check(folder.cargo(&["check", "--all-targets", "--locked"]).current_dir(package()))
 }
 
-/// What the least example prints.
+/// The output of the smallest example.
 const PRINTED: &str = "[1.0, 4.0, 9.0]";
 
 fn test() -> Outcome {
@@ -52,7 +53,8 @@ fn test() -> Outcome {
     let nvcc = toolkit::install()?.home.join("bin/nvcc");
     stubs::nvcc_for_ptx(&toolkit.join("bin"), &nvcc, &libraries.join("libmoe.a"))?;
     let mut test = kernels(&["sim", "--devices", "2"], Path::new("env"));
-    // For this architecture, that of the simulated device, candle has all its kernels. candle's build script prefers NVCC to the path.
+    // The simulated device's architecture, for which candle has all its kernels. candle's build script
+    // prefers NVCC to the path.
     test.args(["--unset=NVCC", "CUDA_COMPUTE_CAP=90"]).arg(format!("CUDA_HOME={}", toolkit.display()));
     test.arg(format!("PATH={}", stubs::first_on_path(&toolkit.join("bin"))?));
     test.arg(env!("CARGO")).args(["test", "--quiet", "--locked"]);

@@ -1,4 +1,4 @@
-//! `cargo xtask check`: checks the format, lints, looks for imports in circles, and runs the tests of crates that changed.
+//! `cargo xtask check`: checks the format, lints, looks for import cycles, and tests the crates that changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -7,7 +7,7 @@ use cargo_metadata::camino::Utf8PathBuf;
 use cargo_metadata::{Metadata, Package, Target};
 
 use crate::run::{Outcome, cargo, run, workspace};
-use crate::structure;
+use crate::{prose, structure};
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -20,6 +20,7 @@ pub(crate) fn check(options: &Options) -> Outcome {
     run(cargo().args(["fmt", "--all", "--check"]))?;
     let metadata = cargo_metadata::MetadataCommand::new().no_deps().exec()?;
     structure::check_structure(&metadata)?;
+    prose::check_audit(&workspace())?;
     let lint = ["clippy", "--quiet", "--workspace", "--all-targets", "--locked"];
     run(cargo().args(lint).args(["--", "-D", "warnings"]))?;
     let tests = tests(&metadata, &changed(options)?);
@@ -33,7 +34,7 @@ pub(crate) fn check(options: &Options) -> Outcome {
     Ok(())
 }
 
-/// Returns the paths of the files that changed.
+/// Returns the paths of changed files.
 fn changed(options: &Options) -> Outcome<BTreeSet<Utf8PathBuf>> {
     let since = match &options.since {
         Some(commit) => git(&["merge-base", commit, "HEAD"])?,
@@ -55,9 +56,9 @@ fn git(args: &[&str]) -> Outcome<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// Returns the packages to test, each with arguments for `cargo test`. A package with changed files runs its unit tests, and the
-/// integration tests whose own files changed. If a file in `src` changed, the package runs all integration tests, except the slow
-/// package `tests`. A changed `.md` file runs the test `guides`, which checks links and more.
+/// Returns the packages to test, with arguments for `cargo test`. A package with changed files runs its unit
+/// tests, and its changed integration tests. If a file in `src` changed, it runs all integration tests,
+/// except the slow package `tests`. A changed `.md` file runs the test `guides`, which checks links and more.
 fn tests(metadata: &Metadata, changed: &BTreeSet<Utf8PathBuf>) -> BTreeMap<String, Vec<String>> {
     let packages = metadata.workspace_packages();
     let mut of_package: BTreeMap<&str, (&Package, Vec<&Utf8PathBuf>)> = BTreeMap::new();
@@ -99,7 +100,8 @@ fn is_library(target: &Target) -> bool {
     target.is_lib() || target.is_proc_macro()
 }
 
-/// Returns the innermost package that contains this file. Fixtures are packages inside of other packages.
+/// Returns the innermost package that contains this file, because fixtures are packages inside other
+/// packages.
 fn owner<'a>(packages: &[&'a Package], file: &Utf8PathBuf) -> Option<&'a Package> {
     let folder = |package: &Package| Some(package.manifest_path.parent()?.as_str().len());
     let has =

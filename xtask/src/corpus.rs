@@ -1,5 +1,5 @@
-//! Compiles the kernels of the interpreter's tests to PTX with nvcc of CUDA 13.0. The same kernels as PTX from NVRTC
-//! 12.0 are among the ordinary prebuilt images.
+//! Compiles the kernels of the interpreter's tests to PTX with nvcc of CUDA 13.0. The same kernels compiled
+//! with NVRTC 12.0 are among the ordinary prebuilt images.
 
 use std::fs;
 use std::path::Path;
@@ -9,13 +9,13 @@ use crate::run::{IMAGE_WRITER, Outcome, entries, files_with, stem, workspace, wr
 
 pub(crate) const FOLDER: &str = "kernel-registry-ptx/tests/corpus";
 
-/// Writes `nvcc/*.ptx`, or with `check` fails if a committed image differs from its compiled source.
+/// Writes `nvcc/*.ptx`, or with `check` fails if a committed image is out of date.
 pub(crate) fn corpus(home: &Path, check: bool) -> Outcome {
     let folder = workspace().join(FOLDER);
     let sources = entries(&folder.join("cuda"))?;
     fs::create_dir_all(folder.join("nvcc"))?;
     for source in &sources {
-        // The path is relative to the folder, because PTX can contain the source's path as given.
+        // Relative to the folder, because PTX can contain the source's path as given.
         let source = source.strip_prefix(&folder)?;
         let path = folder.join("nvcc").join(stem(source)).with_extension("ptx");
         let mut command = Command::new(home.join("bin/nvcc"));
@@ -35,7 +35,8 @@ pub(crate) fn corpus(home: &Path, check: bool) -> Outcome {
     Ok(())
 }
 
-/// Makes an image independent of the folder: nvcc hashes a source's absolute path into internal names.
+/// Makes an image independent of the folder, because nvcc hashes the source's absolute path into internal
+/// names.
 fn without_path_hash(image: String) -> String {
     const INTERNAL: &str = "_INTERNAL_";
     let hash = image.split(INTERNAL).nth(1).and_then(|rest| rest.split('_').next());

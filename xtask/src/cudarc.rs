@@ -1,9 +1,10 @@
-//! `cargo xtask cudarc`: builds and runs a program with each way in which cudarc loads or links the driver; checks it with each
-//! CUDA version. `cargo xtask adopt`: builds and runs a program whose modules are adopted, in several profiles.
-//! `cargo xtask cuda-core`: builds and runs examples/cuda-core, which uses NVIDIA's cuda-core beside cudarc.
+//! `cargo xtask cudarc`: builds and runs a program with each of cudarc's ways to load or link the driver, and
+//! checks it with each CUDA version. `cargo xtask adopt`: builds and runs a program whose modules are
+//! adopted, in several profiles. `cargo xtask cuda-core`: builds and runs examples/cuda-core, which uses
+//! NVIDIA's cuda-core and cudarc.
 //!
-//! The first two need nothing of NVIDIA's: linked programs are linked with stubs, as on machines without a driver, and nvcc is a
-//! script. `cuda-core` needs NVIDIA's headers, from Python wheels.
+//! The first two need nothing from NVIDIA: linked programs are linked with stubs, as on machines without a
+//! driver, and nvcc is a script. `cuda-core` needs NVIDIA's headers, from Python wheels.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -57,7 +58,7 @@ pub(crate) fn cudarc() -> Outcome {
     }
     for version in cudarc.features.keys().filter_map(|feature| feature.strip_prefix("cuda-1")) {
         let version = format!("1{version}");
-        // Some features that begin with `cuda-1` are no versions.
+        // Some features that begin with `cuda-1` aren't versions.
         let Ok(number) = version.parse::<u32>() else { continue };
         println!("== CUDA {number}");
         let mut check = folder.cargo(&["check", "--features", &format!("cudarc/cuda-{version}")]);
@@ -81,7 +82,7 @@ const UNKNOWN: &str = "Unsupported cuda toolkit version: `13.5`";
 pub(crate) fn adopt() -> Outcome {
     let folder = Folder::new("adopt", "")?;
     let toolkit = folder.toolkit()?;
-    // ld.bfd and mold do not leave out a library that only code which is left out calls.
+    // ld.bfd and mold keep a library even if only discarded code calls it.
     let libraries = toolkit.join("lib64");
     fs::copy(libraries.join("libnvrtc.so"), libraries.join("libnvrtc.so.13"))?;
     let bfd: &[&str] = &["-Clinker-features=-lld", "-Clink-arg=-fuse-ld=bfd"];
@@ -109,7 +110,7 @@ pub(crate) fn adopt() -> Outcome {
 /// The line that the program prints if modules were adopted.
 const ADOPTED: &str = "adopted";
 
-/// Returns the command `cargo kernels`, which runs a program.
+/// Returns a `cargo kernels` command that runs a program.
 pub(crate) fn kernels(args: &[&str], program: &Path) -> Command {
     let mut command = cargo();
     command.current_dir(workspace());
@@ -155,7 +156,7 @@ impl Folder {
         Ok(Folder(folder))
     }
 
-    /// Returns the target folder, which all packages share.
+    /// Returns the target folder, shared by all packages.
     fn built(&self) -> PathBuf {
         self.0.with_file_name("target")
     }
@@ -167,7 +168,7 @@ impl Folder {
         command
     }
 
-    /// Makes a stub of nvcc of this release, and returns a `PATH` that begins with its folder.
+    /// Writes a stub of nvcc of this release, and returns a `PATH` that starts with its folder.
     pub(crate) fn nvcc_on_path(&self, release: &str) -> Outcome<String> {
         let folder = self.0.join(release);
         stubs::nvcc(&folder, release)?;
@@ -188,14 +189,14 @@ impl Folder {
         let program = self.built().join("debug/program");
         let without = output(Command::new(&program).arg("audit"))?;
         let expected = if linked { "libcuda.so.1" } else { "error: there is no CUDA driver" };
-        // On a machine with a driver, the program computes, or prints the driver's error.
+        // On a machine with a driver, the program either computes or prints the driver's error.
         if !text(&without).contains(expected) && !without.status.success() {
             return Err(format!("without a driver: {}", text(&without)).into());
         }
         succeeds_and(&mut kernels(&["sim"], &program), COMPUTED)?;
         succeeds_and(&mut kernels(&["audit", "--sim"], &program), COMPUTED)?;
-        // The program installs the audit itself. If the driver is linked, the loader has bound it already, so the audit says that
-        // it is too late.
+        // The program installs the audit itself. A linked driver was bound by the loader before that, so the
+        // audit reports that it's too late.
         let inside = if linked { "the driver was opened before the audit was installed" } else { COMPUTED };
         succeeds_and(kernels(&["sim"], &program).arg("audit"), inside)
     }

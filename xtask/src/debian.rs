@@ -1,4 +1,4 @@
-//! Unpacks packages of any release of Debian into a folder. Nothing is installed on the machine.
+//! Unpacks packages of any Debian release into a folder, without installing anything on the machine.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,9 +6,9 @@ use std::process::Command;
 
 use crate::run::{Outcome, entries, files_with, remove};
 
-/// Apt with a state of its own.
+/// Apt with separate state.
 pub(crate) struct Apt {
-    /// Its configuration, lists and packages.
+    /// Holds its configuration, lists and packages.
     folder: PathBuf,
     /// Where packages are unpacked.
     to: PathBuf,
@@ -47,11 +47,11 @@ impl Apt {
     fn get(&self, args: &[&str]) -> Outcome {
         let mut command = Command::new("apt-get");
         command.arg("-qq").args(args).env("APT_CONFIG", self.folder.join("apt.conf"));
-        // `download` writes into the working directory. Apt warns that it cannot be another user there.
+        // `download` writes into the working directory. Apt warns that it can't switch to another user there.
         runs(command.current_dir(self.folder.join("cache/archives")))
     }
 
-    /// Downloads packages by this subcommand, and unpacks them.
+    /// Downloads packages with this subcommand, and unpacks them.
     pub(crate) fn unpack(&self, subcommand: &[&str], packages: &[&str]) -> Outcome {
         self.get(&[subcommand, packages].concat())?;
         fs::create_dir_all(&self.to)?;
@@ -62,7 +62,7 @@ impl Apt {
     }
 }
 
-/// Returns the address of the mirror from which this machine has its packages.
+/// Returns the address of the mirror that this machine uses.
 fn mirror() -> Outcome<String> {
     let mut files = vec![PathBuf::from("/etc/apt/sources.list")];
     files.extend(entries(Path::new("/etc/apt/sources.list.d")).unwrap_or_default());
@@ -72,7 +72,7 @@ fn mirror() -> Outcome<String> {
     Ok(mirror.ok_or("apt has no mirror of Debian in /etc/apt")?.to_owned())
 }
 
-/// Runs a command, which must succeed.
+/// Runs a command that must succeed.
 pub(crate) fn runs(command: &mut Command) -> Outcome {
     let status = command.status().map_err(|error| format!("{}: {error}", command.get_program().display()))?;
     if status.success() {

@@ -1,5 +1,6 @@
-//! Makes the census's images of kernels that launch kernels. Such images need the device linker and a library of the toolkit, which
-//! build scripts do not use. So the images are committed: machine code, and PTX for the simulated driver.
+//! Makes the census's images of kernels that launch kernels. These need the device linker and a library of
+//! the toolkit, which build scripts don't use, so the images are committed: machine code, and PTX for the
+//! simulated driver.
 
 use std::fs;
 use std::path::Path;
@@ -9,10 +10,10 @@ use crate::run::{IMAGE_WRITER, Outcome, files_with, run, target, workspace, writ
 
 const FOLDER: &str = "tests/census/device-launch";
 
-/// Architectures of the machine code. Linked code does not run on later generations.
+/// Architectures of the machine code. Linked code doesn't run on later generations.
 const ARCHS: [u32; 4] = [80, 90, 100, 120];
 
-/// Writes an image for each source, or with `check` fails if a committed image differs.
+/// Writes an image for each source, or with `check` fails if a committed image is out of date.
 pub(crate) fn device_launch(home: &Path, check: bool) -> Outcome {
     let folder = workspace().join(FOLDER);
     let sources = files_with("cu", &folder)?;
@@ -23,8 +24,9 @@ pub(crate) fn device_launch(home: &Path, check: bool) -> Outcome {
     Ok(())
 }
 
-/// Compiles a source to the same image on every machine. nvcc puts hashes of paths and host headers into symbol names when
-/// it makes machine code, but not when it makes PTX. So the assembler and the device linker start from PTX.
+/// Compiles a source to the same image on every machine. nvcc puts hashes of paths and host headers into
+/// symbol names when it makes machine code, but not when it makes PTX, so the assembler and the device linker
+/// start from PTX.
 fn image(home: &Path, source: &Path) -> Outcome<Vec<u8>> {
     let scratch = target().join("device-launch");
     fs::create_dir_all(&scratch)?;
@@ -50,7 +52,8 @@ fn image(home: &Path, source: &Path) -> Outcome<Vec<u8>> {
             .arg("--output-file")
             .arg(&relocatable)
             .arg(&text))?;
-        // nvlink writes its options into the output, but not the paths of its inputs. So the library is passed as an input.
+        // nvlink writes its options into the output, but not the paths of its inputs, so the library is
+        // passed as an input.
         run(tool("nvlink")
             .arg(format!("--arch=sm_{arch}"))
             .arg("--output-file")

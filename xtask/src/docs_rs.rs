@@ -1,10 +1,11 @@
-//! Documents each published library as docs.rs does: alone, with the features and flags of its manifest, without a network and a toolkit.
+//! Documents each published library as docs.rs does: separately, with its manifest's features and flags,
+//! without a network or a toolkit.
 
 use cargo_metadata::{Package, Target};
 
 use crate::run::{Outcome, published, run, unstable_cargo};
 
-/// Fails if a library cannot be documented, or its documentation has a warning.
+/// Fails if a library can't be documented, or if there is a warning.
 pub(crate) fn document() -> Outcome {
     for package in published()?.iter().filter(|package| has_library(package)) {
         let settings =
@@ -36,11 +37,12 @@ fn has_library(package: &Package) -> bool {
 
 /// The settings of a manifest, in `[package.metadata.docs.rs]`.
 struct Settings {
-    /// Arguments of cargo.
+    /// Arguments for cargo.
     features: Vec<String>,
-    /// Without them docs.rs builds for five targets, which takes long, and fails where the crate is for Linux.
+    /// Without these, docs.rs builds for five targets, which takes long, and fails for crates that only
+    /// support Linux.
     targets: Vec<String>,
-    /// Further flags of rustdoc.
+    /// Additional flags for rustdoc.
     flags: String,
 }
 

@@ -1,4 +1,5 @@
-//! Builds the simulated driver's tests that can run on NVIDIA's driver (`KERNEL_REGISTRY_SIM=0`), for machines without Rust.
+//! Builds the simulated driver's tests that can run on NVIDIA's driver (`KERNEL_REGISTRY_SIM=0`), for
+//! machines without Rust.
 
 use std::fs;
 use std::io::BufReader;
@@ -11,7 +12,7 @@ use crate::run::{Outcome, cargo, files_with, stem, workspace};
 
 const PACKAGE: &str = "kernel-registry-sim";
 
-/// Returns the names of that package's tests whose sources say that the test can run on a GPU.
+/// Returns the names of that package's tests whose sources say that they can run on a GPU.
 fn tests() -> Outcome<Vec<String>> {
     let mut tests = Vec::new();
     for path in files_with("rs", &workspace().join(PACKAGE).join("tests"))? {
@@ -48,7 +49,8 @@ pub(crate) fn build() -> Outcome<Vec<(String, PathBuf)>> {
     Ok(built)
 }
 
-/// A shell function that runs each test in its own process, because nothing works in a process after a fault.
+/// A shell function that runs each test in a separate process, because CUDA is unusable in a process after a
+/// fault.
 pub(crate) const EACH_TEST: &str = r#"# Runs each test of a program on NVIDIA's driver, in its own process: nothing works in a process after a fault.
 each_test() {
     local names name

@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz`: fuzzes with libFuzzer as cargo-fuzz does, without needing cargo-fuzz.
+//! `cargo xtask fuzz`: fuzzes with libFuzzer, like cargo-fuzz but without needing it.
 
 use std::fs;
 use std::path::Path;
@@ -62,7 +62,7 @@ pub(crate) fn fuzz(options: &Options) -> Outcome {
         .args(["-print_final_stats=1", "-timeout=10"]))
 }
 
-/// Adds the section of a real program to the corpus, as a whole and record by record, and a file of baked code.
+/// Adds a real program's section to the corpus, as a whole and record by record, and a file of baked code.
 fn seed_records(corpus: &Path) -> Outcome {
     run(cargo().args(["build", "--quiet", "--package", "examples", "--bin", "quickstart"]))?;
     let program = fs::read(target().join("debug/quickstart"))?;

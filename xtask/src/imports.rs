@@ -1,5 +1,6 @@
 //! Finds out which files of a crate import each other. Reads the paths in `use` and in code from the tokens, and follows each path
-//! through re-exports to the file that declares the item. Code that only tests compile is left out.
+//! through re-exports to the file that declares the item. The files that re-export the item are imported, too. Code that only tests
+//! compile is left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -23,13 +24,20 @@ pub(crate) fn read_imports(root: &Path) -> Outcome<Imports> {
         let of_uses =
             module.uses.iter().filter(|import| !import.is_public || module.words.contains(&import.name));
         for Import { path, line, name, .. } in of_uses.chain(&module.paths) {
+            let mut lookup = Lookup::default();
             let Some(found) =
-                modules.find(number, path, &mut BTreeSet::new()).filter(|found| found.is_item || name == "*")
+                modules.find(number, path, &mut lookup).filter(|found| found.is_item || name == "*")
             else {
                 continue;
             };
-            let (from, to) = (&module.file, &modules.0[found.module].file);
-            if from != to {
+            let from = &module.file;
+            if *from == modules.0[found.module].file {
+                continue;
+            }
+            // A module's own submodules may use its re-exports.
+            let is_outside = |to: &usize| !module.folder.starts_with(&modules.0[*to].folder);
+            for to in lookup.re_exported_by.into_iter().filter(is_outside).chain([found.module]) {
+                let to = &modules.0[to].file;
                 let first = imports
                     .entry(from.clone())
                     .or_default()
@@ -76,8 +84,14 @@ struct Found {
     is_item: bool,
 }
 
-/// The names that were looked up already, each with its module. They end lookups in modules that re-export each other.
-type Asked = BTreeSet<(usize, String)>;
+/// The state of one lookup.
+#[derive(Default)]
+struct Lookup {
+    /// The names that were looked up already, each with its module. They end lookups in modules that re-export each other.
+    asked: BTreeSet<(usize, String)>,
+    /// The modules whose `use` led to the item.
+    re_exported_by: BTreeSet<usize>,
+}
 
 /// The tokens of a file: words, marks, brackets and attributes, each with its line.
 type Tokens = Peekable<IntoIter<(String, usize)>>;
@@ -178,15 +192,15 @@ impl Modules {
         self.read_file(Some(parent), file, within)
     }
 
-    /// Returns what a path in a module names, if that is in this crate. `asked` ends names that import themselves.
-    fn find(&self, from: usize, path: &[String], asked: &mut Asked) -> Option<Found> {
+    /// Returns what a path in a module names, if that is in this crate.
+    fn find(&self, from: usize, path: &[String], lookup: &mut Lookup) -> Option<Found> {
         let mut at = from;
         for (place, name) in path.iter().enumerate() {
             let found = match name.as_str() {
                 "crate" => Some(Found { module: 0, is_item: false }),
                 "self" => Some(Found { module: at, is_item: false }),
                 "super" => self.0[at].parent.map(|module| Found { module, is_item: false }),
-                _ => self.find_name(at, name, place + 1 == path.len(), asked),
+                _ => self.find_name(at, name, place + 1 == path.len(), lookup),
             };
             match found {
                 Some(Found { module, is_item: false }) => at = module,
@@ -198,10 +212,10 @@ impl Modules {
     }
 
     /// Returns what a name in a module means. A module and a function can share a name: where a path ends, the function is meant.
-    fn find_name(&self, at: usize, name: &str, is_last: bool, asked: &mut Asked) -> Option<Found> {
+    fn find_name(&self, at: usize, name: &str, is_last: bool, lookup: &mut Lookup) -> Option<Found> {
         let module = &self.0[at];
         let child = module.children.get(name).map(|&module| Found { module, is_item: false });
-        if child.is_some() && !is_last || !asked.insert((at, name.to_owned())) {
+        if child.is_some() && !is_last || !lookup.asked.insert((at, name.to_owned())) {
             return child;
         }
         if module.items.contains(name) {
@@ -211,15 +225,19 @@ impl Modules {
             .uses
             .iter()
             .find(|import| import.name == name)
-            .and_then(|import| self.find(at, &import.path, asked));
-        let found = child.filter(|_| named.is_none()).or(named);
+            .and_then(|import| self.find(at, &import.path, lookup));
+        if child.is_some() && named.is_none() {
+            return child;
+        }
         let mut globs = module.uses.iter().filter(|import| import.name == "*");
-        found.or_else(|| {
+        let found = named.or_else(|| {
             globs.find_map(|glob| {
-                let module = self.find(at, &glob.path, asked)?.module;
-                self.find_name(module, name, is_last, asked)
+                let module = self.find(at, &glob.path, lookup)?.module;
+                self.find_name(module, name, is_last, lookup)
             })
-        })
+        });
+        lookup.re_exported_by.extend(found.as_ref().map(|_| at));
+        found
     }
 }
 

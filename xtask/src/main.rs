@@ -3,7 +3,6 @@
 mod api;
 mod archive;
 mod arm64;
-mod book;
 mod bundle;
 mod candle;
 mod check;
@@ -19,6 +18,7 @@ mod memory;
 mod notices;
 mod package;
 mod prebuilt;
+mod prose;
 mod pythons;
 mod release;
 mod run;
@@ -35,22 +35,22 @@ use clap::Parser;
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 enum Chore {
-    /// Build a program whose modules are adopted, with several profiles and linkers, and run it on the simulated driver
+    /// Build a program whose modules are adopted, with several profiles and linkers, and run it on the
+    /// simulated driver
     Adopt,
-    /// Write the public API of each library to docs/api, or compare it with the committed text
+    /// Write the public APIs that have a text in docs/api, or compare them with the committed texts
     Api(api::Options),
     /// Make the wheel, and a tarball for each command that `cargo binstall` installs
     Archives(archive::Options),
     /// Build for arm64 Linux, and run the tests there by qemu
     Arm64(arm64::Options),
-    /// Write the README and the pages as a book (mdBook) to target/book/html, and check its links
-    Book,
     /// Pack the programs and tests that need a GPU, with a script, for a machine with a GPU and without Rust
     Bundle(bundle::Options),
-    /// Check kernel-registry-candle, and a program with kernel-registry and candle, which decides how cudarc is built
+    /// Check kernel-registry-candle, and a program with kernel-registry and candle, which decides how cudarc
+    /// is built
     Candle(candle::Options),
-    /// Check the format, lint, look for files that import each other, and run the tests of the crates that changed: what to run
-    /// before a commit
+    /// Check the format, lint, look for files that import each other, and run the tests of the crates that
+    /// changed: what to run before a commit
     Check(check::Options),
     /// Build examples/cuda-core with NVIDIA's cuda-core, and run it on the simulated driver
     CudaCore,
@@ -64,12 +64,13 @@ enum Chore {
     Package,
     /// Make the committed prebuilt images, or compare them with their sources
     Prebuilt(prebuilt::Options),
-    /// Run the tests of Python programs behind the audit with newer versions of CPython, from Debian's packages
+    /// Run the tests of Python programs behind the audit with newer versions of CPython, from Debian's
+    /// packages
     Pythons,
     /// Check everything, with nothing left out: what to run before a release
     ReleaseCheck(release::Options),
-    /// Run the record crates, a program's registry, the simulated driver and the stress test under the address and
-    /// leak sanitizers
+    /// Run the record crates, a program's registry, the simulated driver and the stress test under the
+    /// address and leak sanitizers
     Sanitize,
     /// Install the CUDA compilers for tests and prebuilt images, from Python wheels into target/toolkit
     Toolkit(toolkit::Options),
@@ -85,7 +86,6 @@ fn main() -> ExitCode {
         Chore::Api(options) => api::api(&options),
         Chore::Archives(options) => archive::archives(&options.target),
         Chore::Arm64(options) => arm64::arm64(&options),
-        Chore::Book => book::book(),
         Chore::Bundle(options) => bundle::bundle(&options),
         Chore::Candle(options) => candle::candle(&options),
         Chore::Check(options) => check::check(&options),

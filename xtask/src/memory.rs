@@ -1,6 +1,6 @@
-//! `cargo xtask miri` and `cargo xtask sanitize`: run tests with tools that detect invalid memory accesses and leaks. The tests are
-//! those of records, of the registry, of the interpreter and of the simulated driver, and the stress test, which warms and launches
-//! in many threads.
+//! `cargo xtask miri` and `cargo xtask sanitize`: run tests with tools that detect invalid memory accesses
+//! and leaks. These are the tests of records, the registry, the interpreter and the simulated driver, and the
+//! stress test, which warms and launches in many threads.
 
 use std::process::Command;
 
@@ -15,14 +15,14 @@ const CRATES: [&str; 6] = [
     "kernel-registry",
 ];
 
-/// Tests of the interpreter and the simulated driver that are skipped: `faults` takes longer than all others together, and `speed` has a
-/// time limit that cannot hold under these tools.
+/// Skipped tests of the interpreter and the simulated driver: `faults` takes longer than all others together,
+/// and `speed` has a time limit that can't hold under these tools.
 const LEFT_OUT: [&str; 2] = ["faults", "speed"];
 
 pub(crate) fn miri() -> Outcome {
     let installed = Command::new("cargo").args(["+nightly", "miri", "--version"]).output();
     if !installed.is_ok_and(|output| output.status.success()) {
-        return Err("Miri is not installed: `rustup +nightly component add miri rust-src` brings it".into());
+        return Err("Miri is not installed: run `rustup +nightly component add miri rust-src`".into());
     }
     run(Command::new("cargo").args(["+nightly", "miri", "test"]).args(CRATES).args(["--lib", "--tests"]))
 }

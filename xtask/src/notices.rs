@@ -1,4 +1,5 @@
-//! Collects the licences of the crates that a program is linked with: most of them ask that their text comes with the program.
+//! Collects the licences of the crates linked into a program, because most of them require their text to be
+//! distributed with it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,11 +13,11 @@ use crate::run::{Outcome, cargo, entries, workspace};
 /// The name of the file with these licences, in the wheel and the tarballs.
 pub(crate) const DEPENDENCIES: &str = "LICENSES-OF-DEPENDENCIES";
 
-/// How files with a licence begin.
+/// Prefixes of files with a licence.
 const NAMES: [&str; 5] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE"];
 
-/// Returns the licences of a package's dependencies, without the crates of this workspace. Fails if a crate has neither such a file nor an
-/// expression in its manifest.
+/// Returns the licences of a package's dependencies outside of this workspace. Fails if a crate has neither
+/// such a file nor an expression in its manifest.
 pub(crate) fn notices(package: &Package, target: &str) -> Outcome<String> {
     let metadata =
         MetadataCommand::new().current_dir(workspace()).other_options(["--locked".to_owned()]).exec()?;
@@ -42,7 +43,7 @@ pub(crate) fn notices(package: &Package, target: &str) -> Outcome<String> {
         if licence.is_empty() && files.is_empty() {
             return Err(format!("{} {} has no licence", package.name, package.version).into());
         }
-        // Writing to a `String` does not fail.
+        // Writing to a `String` can't fail.
         let _ = write!(text, "\n==== {} {}: {licence}\n", package.name, package.version);
         for file in files {
             let _ = write!(text, "\n{}\n", fs::read_to_string(file)?.trim_end());
@@ -51,7 +52,7 @@ pub(crate) fn notices(package: &Package, target: &str) -> Outcome<String> {
     Ok(text)
 }
 
-/// Returns the files of a package that have a licence.
+/// Returns the files of a package that contain a licence.
 fn licences(package: &Package) -> Outcome<Vec<PathBuf>> {
     let mut files =
         entries(package.manifest_path.parent().ok_or("a manifest is in a folder")?.as_std_path())?;
@@ -74,7 +75,7 @@ mod tests {
         let text = notices(package, HOST).unwrap();
         assert!(text.contains("\n==== clap 4"), "{text}");
         assert!(text.contains("Permission is hereby granted"));
-        // It is only built with, for tests.
+        // A dev-dependency.
         assert!(!text.contains("\n==== trybuild "));
     }
 }

@@ -1,5 +1,5 @@
-//! `cargo xtask package`: packs each published crate, and builds all of them as a user gets them: outside of the workspace,
-//! with nothing but what is in the packages; then with the oldest versions of dependencies that their manifests allow.
+//! `cargo xtask package`: packs the published crates, and builds them as a user would: outside of the
+//! workspace, from nothing but the packages; then with the oldest dependencies that their manifests allow.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::run::{Outcome, cargo, published, remove, run, target, workspace};
 /// The files that each package has to contain.
 const FILES: [&str; 4] = ["Cargo.toml", "README.md", "LICENSE-APACHE", "LICENSE-MIT"];
 
-/// The program of a user: the sample of the documentation, with a test on the simulated driver.
+/// A user's program: the documentation's sample, with a test on the simulated driver.
 const LIBRARY: &str = r#"
 /// y = a*x + y
 #[kernel_registry::gpu_kernel(image = "saxpy.ptx", block = 256)]
@@ -45,7 +45,8 @@ pub(crate) fn package() -> Outcome {
     for package in &packages {
         let unpacked = format!("{}-{}", package.name, package.version);
         let archive = target().join("package").join(format!("{unpacked}.crate"));
-        // Files get the present time, because cargo compares the times of files, and all files of packages have the same time.
+        // All files in a package have the same time, so they get the current one, because cargo compares
+        // times.
         run(Command::new("tar").arg("-xmzf").arg(archive).arg("-C").arg(&folder))?;
         for file in FILES {
             if !folder.join(&unpacked).join(file).is_file() {
@@ -73,8 +74,8 @@ pub(crate) fn package() -> Outcome {
     Ok(())
 }
 
-/// Checks all packages with the oldest version of each direct dependency. Choosing these
-/// versions needs an unstable option of cargo, compiling with them does not.
+/// Checks all packages with the oldest version of each direct dependency. Choosing these versions needs an
+/// unstable option of cargo, but compiling with them doesn't.
 fn oldest(folder: &Path) -> Outcome {
     fs::remove_file(folder.join("Cargo.lock"))?;
     let manifest = folder.join("Cargo.toml");

@@ -1,4 +1,5 @@
-//! `cargo xtask prebuilt`: makes the committed images for machines without a compiler, or compares these images with the sources.
+//! `cargo xtask prebuilt`: makes the committed images for machines without a compiler, or compares them with
+//! the sources.
 
 use std::fs;
 use std::path::Path;
@@ -29,7 +30,7 @@ const PACKAGES: &[Package] = &[
     Package { folder: "kernels", build: Build::new },
     Package { folder: "kernels/big-frame", build: Build::new },
     Package { folder: "tests/census", build: Build::new },
-    // The package that `cargo kernels new` writes.
+    // The package that `cargo kernels new` generates.
     Package { folder: "cargo-kernels/template", build: Build::new },
     Package { folder: corpus::FOLDER, build: || Build::new().ptx("compute_80") },
 ];
@@ -38,7 +39,7 @@ pub(crate) fn prebuilt(options: &Options) -> Outcome {
     let toolkit = toolkit::install()?;
     for Package { folder: name, build } in PACKAGES {
         let package = workspace().join(name);
-        // Committed images must not depend on variables or compilers of this machine.
+        // Committed images must not depend on this machine's variables or compilers.
         let build = build().env_clear();
         if options.check {
             check_prebuilt(&package, &[build], Some(&toolkit.old_nvrtc))
@@ -58,7 +59,7 @@ pub(crate) fn prebuilt(options: &Options) -> Outcome {
     corpus::corpus(&toolkit.home, options.check)
 }
 
-/// Runs the assembler of CUDA 12.0 on an image: if it accepts the image, so do drivers from 12.0 on.
+/// Runs the assembler of CUDA 12.0 on an image. If that accepts it, so do drivers since 12.0.
 fn assemble(ptxas: &Path, image: &Path) -> Outcome {
     let read = kernel_registry_image::read(&fs::read(image)?)?;
     let [ptx] = &read.variants[..] else { return Err(format!("{}: no single PTX", image.display()).into()) };

@@ -1,4 +1,4 @@
-//! `cargo xtask pythons`: runs the tests of Python programs behind the audit with each newer version of CPython.
+//! `cargo xtask pythons`: runs the tests of audited Python programs with each newer version of CPython.
 
 use std::env;
 use std::fs::{self, Permissions};
@@ -8,9 +8,9 @@ use std::path::Path;
 use crate::debian::Apt;
 use crate::run::{Outcome, cargo, run, target};
 
-/// The versions that publish where the members of their structures are.
+/// The versions that publish the offsets of their structures' members.
 const VERSIONS: [&str; 3] = ["3.13", "3.14", "3.15"];
-/// The release that has all of these versions.
+/// The release with all of these versions.
 const RELEASE: &str = "forky";
 /// Words in the names of tests that run Python programs.
 const TESTS: [&str; 4] = ["python", "hangs::", "stretches::", "preload::"];
@@ -41,8 +41,8 @@ pub(crate) fn pythons() -> Outcome {
     Ok(())
 }
 
-/// Writes a program `python3`. The interpreter needs the C library of its own release, which is loaded by that library's
-/// loader. What stands in front of the driver comes before, as with any program.
+/// Writes a program `python3`. The interpreter needs its release's C library, which that library's own loader
+/// loads. Interposers of the driver come first, as with any program.
 fn script(bin: &Path, root: &Path, version: &str) -> Outcome {
     fs::create_dir_all(bin)?;
     let (file, root) = (bin.join("python3"), root.display());

@@ -1,4 +1,5 @@
-//! `cargo xtask release-check`: runs everything that must pass before a release, with nothing left out. docs/releasing.md says what follows.
+//! `cargo xtask release-check`: runs everything that must pass before a release, with nothing left out.
+//! docs/releasing.md has the next steps.
 
 use std::ffi::OsString;
 use std::fs;
@@ -18,12 +19,11 @@ pub(crate) struct Options {
 
 type Step = (&'static str, fn() -> Outcome);
 
-const STEPS: [Step; 10] = [
+const STEPS: [Step; 9] = [
     ("everything is committed", committed),
     ("what is tagged is a release", tagged),
     ("what CI runs, with nothing left out", ci),
     ("documentation, as docs.rs makes it", crate::docs_rs::document),
-    ("the book and its links", crate::book::book),
     ("the oldest compiler", oldest_compiler),
     ("crates, as crates.io takes them", crates),
     ("the wheel and the tarballs", || archive::archives(HOST)),
@@ -40,7 +40,7 @@ pub(crate) fn release_check(options: &Options) -> Outcome {
     Ok(())
 }
 
-/// What is packed are files, but what is tagged is a commit.
+/// Files are packed, but a commit is tagged, so both must be the same.
 fn committed() -> Outcome {
     match git(&["status", "--porcelain"])? {
         changed if changed.is_empty() => Ok(()),
@@ -48,15 +48,15 @@ fn committed() -> Outcome {
     }
 }
 
-/// If HEAD has the tag of a release, the files must be those of a release.
+/// If HEAD has a release's tag, the files must be that release's.
 fn tagged() -> Outcome {
     let tags = git(&["tag", "--list", "v*", "--points-at", "HEAD"])?;
     let Some(tag) = tags.lines().next() else {
         println!("NOT CHECKED: whether pages and changelog are those of a release, because HEAD has no tag");
         return Ok(());
     };
-    // This page has the words that the others must not have.
-    let pages = git(&["ls-files", "*.md", "cargo-kernels/src/new.rs", ":!docs/releasing.md"])?;
+    // This page contains the words that the others must not.
+    let pages = git(&["ls-files", "*.md", "cargo-kernels/src/commands/new.rs", ":!docs/releasing.md"])?;
     let read = |name: &str| Ok((name.to_owned(), fs::read_to_string(workspace().join(name))?));
     let pages = pages.lines().map(read).collect::<Outcome<Vec<_>>>()?;
     match problems(tag, env!("CARGO_PKG_VERSION"), &pages) {
@@ -65,7 +65,7 @@ fn tagged() -> Outcome {
     }
 }
 
-/// Says what must change before this tag can be a release. A page comes with its path.
+/// Returns what must change before this tag can be a release. Pages come with their paths.
 fn problems(tag: &str, version: &str, pages: &[(String, String)]) -> Vec<String> {
     let mut problems = Vec::new();
     if tag != format!("v{version}") {
@@ -98,7 +98,7 @@ fn ci() -> Outcome {
     run(Command::new("bash").args([".ci/run", "--all"]))
 }
 
-/// Compiles everything with the oldest compiler that the manifests name.
+/// Compiles everything with the oldest compiler in the manifests.
 fn oldest_compiler() -> Outcome {
     let version = rust_version()?;
     let target = target().join("oldest-compiler");
@@ -109,7 +109,7 @@ fn oldest_compiler() -> Outcome {
     remove(&target)
 }
 
-/// Returns the oldest compiler that the manifests name, as in `1.89`.
+/// Returns the oldest compiler in the manifests, as in `1.89`.
 fn rust_version() -> Outcome<String> {
     let metadata = MetadataCommand::new().no_deps().current_dir(workspace()).exec()?;
     let versions = metadata.packages.into_iter().filter_map(|package| package.rust_version);
@@ -117,14 +117,15 @@ fn rust_version() -> Outcome<String> {
     Ok(format!("{}.{}", version.major, version.minor))
 }
 
-/// Packs every crate in the order of dependencies, as for crates.io, and compiles what is packed, each crate with its own features alone.
-/// Builds of the workspace have the features that any member asks for, so a warning here is seen nowhere else.
+/// Packs every crate in dependency order, as for crates.io, and compiles each package with its own features
+/// alone. Workspace builds have the features that any member asks for, so they miss warnings that show up
+/// here.
 fn crates() -> Outcome {
     let mut publish = cargo();
     publish.env("RUSTFLAGS", "-D warnings").args(["publish", "--workspace", "--dry-run", "--locked"]);
     run(publish.arg("--target-dir").arg(target().join("crates")))?;
     remove(&target().join("crates"))?;
-    // This package is of no workspace, and before the first release its dependency is not on crates.io.
+    // This package has no workspace, and before the first release, its dependency isn't on crates.io.
     let mut pack = cargo();
     pack.args([
         "package",
@@ -137,7 +138,7 @@ fn crates() -> Outcome {
     run(pack.arg("--target-dir").arg(target().join("candle-package")))
 }
 
-/// Checks the wheels in target/wheel as PyPI does, with the program by which they are uploaded.
+/// Checks the wheels in target/wheel as PyPI does, with the program that uploads them.
 fn wheels() -> Outcome {
     let wheels = files_with("whl", &target().join("wheel"))?;
     if wheels.is_empty() {
@@ -151,7 +152,7 @@ fn wheels() -> Outcome {
     run(Command::new(&python).args(words).args(wheels))
 }
 
-/// Compares the public APIs with those of the newest release before this commit.
+/// Compares the public APIs with those of the latest release before this commit.
 fn compatible() -> Outcome {
     let tags = git(&["tag", "--list", "v*", "--merged", "HEAD^", "--sort=-version:refname"])?;
     match tags.lines().next() {
@@ -199,14 +200,14 @@ mod tests {
             "There is no release yet.",
             "cargo add kernel-registry --git https://github.com/kernel-registry/kernel-registry",
             "kernel-registry = { git = \"https://github.com/kernel-registry/kernel-registry\" }",
-            // In a string of Rust.
+            // In a Rust string.
             "concat!(\"git = \\\"\", env!(\"CARGO_PKG_REPOSITORY\"), ..)",
         ] {
             assert!(said("v0.1.0", &[("README.md", text)]).contains("README.md says"), "{text}");
         }
     }
 
-    /// The package is outside of the workspace, whose version it has.
+    /// The package is outside of the workspace, but shares its version.
     #[test]
     fn the_package_for_candle_has_the_version_of_the_others() {
         let manifest = fs::read_to_string(workspace().join("kernel-registry-candle/Cargo.toml")).unwrap();
@@ -223,7 +224,7 @@ mod tests {
         assert!(recipe.contains(&format!("rust: [\"{}\", stable", rust_version().unwrap())), "{recipe}");
     }
 
-    /// The names in the loop of docs/releasing.md are all crates, and a crate comes after those that it needs, also for its tests.
+    /// The loop in docs/releasing.md has all crates, each after those that it needs, including for its tests.
     #[test]
     fn the_page_publishes_every_crate_after_its_dependencies() {
         let page = fs::read_to_string(workspace().join("docs/releasing.md")).unwrap();
@@ -244,7 +245,7 @@ mod tests {
         }
     }
 
-    /// What crates.io asks of a manifest.
+    /// Checks the fields that crates.io requires of a manifest.
     #[test]
     fn each_manifest_has_what_crates_io_shows() {
         for package in published().unwrap() {
@@ -258,7 +259,7 @@ mod tests {
                 "{name}"
             );
             assert!(package.categories.len() <= 5, "{name}");
-            // Resident kernels are not settled.
+            // Resident kernels aren't stable yet.
             let version =
                 if *name == "kernel-registry-resident" { "0.0.1" } else { env!("CARGO_PKG_VERSION") };
             assert_eq!(package.version.to_string(), version, "{name}");

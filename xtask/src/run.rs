@@ -1,4 +1,4 @@
-//! Runs other programs, above all cargo.
+//! Runs other programs, mainly cargo.
 
 use std::fs;
 use std::io;
@@ -20,7 +20,7 @@ pub(crate) fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace().join("target"), PathBuf::from)
 }
 
-/// Runs a command in the workspace. It must succeed.
+/// Runs a command in the workspace, which must succeed.
 pub(crate) fn run(command: &mut Command) -> Outcome {
     command.current_dir(workspace());
     let status = command.status().map_err(|error| format!("{}: {error}", command.get_program().display()))?;
@@ -45,12 +45,12 @@ pub(crate) fn succeeds(command: &mut Command) -> Outcome {
     succeeds_and(command, "")
 }
 
-/// Runs a command that has to succeed, and to print these words.
+/// Runs a command that must succeed and print these words.
 pub(crate) fn succeeds_and(command: &mut Command, words: &str) -> Outcome {
     says_and(command, words, true)
 }
 
-/// Runs a command that has to fail with one error, which contains these words.
+/// Runs a command that must fail with one error, which contains these words.
 pub(crate) fn says(command: &mut Command, words: &str) -> Outcome {
     says_and(command, words, false)
 }
@@ -66,7 +66,7 @@ fn says_and(command: &mut Command, words: &str, success: bool) -> Outcome {
     Ok(())
 }
 
-/// Installs a program from its crate, unless it is there.
+/// Installs a program from its crate, unless it's there.
 pub(crate) fn installed(program: &str) -> Outcome {
     if Command::new(program).arg("--version").output().is_ok() {
         return Ok(());
@@ -94,7 +94,7 @@ pub(crate) fn stem(path: &Path) -> String {
     path.file_stem().unwrap_or_default().display().to_string()
 }
 
-/// Removes a folder, if it is there.
+/// Removes a folder, if it exists.
 pub(crate) fn remove(folder: &Path) -> Outcome {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -104,7 +104,7 @@ pub(crate) fn remove(folder: &Path) -> Outcome {
     }
 }
 
-/// Makes a symbolic link in the place of any that is there.
+/// Makes a symbolic link, replacing any that exists.
 pub(crate) fn link(to: &Path, at: &Path) -> Outcome {
     if at.is_symlink() {
         fs::remove_file(at)?;
@@ -122,7 +122,8 @@ pub(crate) fn published() -> Outcome<Vec<Package>> {
 /// The command that writes committed images.
 pub(crate) const IMAGE_WRITER: &str = "cargo xtask prebuilt";
 
-/// Writes a committed file, or with `check` fails if it differs. `writer` is the command that writes it.
+/// Writes a committed file, or with `check` fails if it's out of date. `writer` is the command that writes
+/// it.
 pub(crate) fn write_or_compare(path: &Path, contents: &[u8], check: bool, writer: &str) -> Outcome {
     if fs::read(path).is_ok_and(|there| there == contents) {
         return Ok(());
@@ -135,8 +136,8 @@ pub(crate) fn write_or_compare(path: &Path, contents: &[u8], check: bool, writer
     Ok(())
 }
 
-/// Returns cargo with unstable compiler flags. `RUSTC_BOOTSTRAP` makes a stable compiler accept these flags. The built programs are
-/// only run on this machine.
+/// Returns cargo with unstable compiler flags, which `RUSTC_BOOTSTRAP` makes a stable compiler accept. The
+/// built programs only run on this machine.
 pub(crate) fn unstable_cargo(target_dir: &str, rustflags: &[&str]) -> Command {
     let mut command = cargo();
     command
@@ -146,5 +147,6 @@ pub(crate) fn unstable_cargo(target_dir: &str, rustflags: &[&str]) -> Command {
     command
 }
 
-/// The target triple of this machine. If cargo gets a target, compiler flags do not apply to procedural macros and build scripts.
+/// The target triple of this machine. Given a target, cargo doesn't apply compiler flags to procedural macros
+/// and build scripts.
 pub(crate) const HOST: &str = "x86_64-unknown-linux-gnu";

@@ -1,4 +1,4 @@
-//! Finds files that import each other, and crates that depend on a crate that comes later in the workspace's list.
+//! Finds import cycles between files, and crates that depend on a later crate in the workspace's list.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
@@ -9,8 +9,9 @@ use cargo_metadata::{DependencyKind, Metadata, Package};
 use crate::imports::{Imports, read_imports};
 use crate::run::Outcome;
 
-/// Fails if files of a crate import each other, or if a crate depends on a later one. The files of integration tests may import
-/// each other: their `main.rs` has both the modules and what these share.
+/// Fails if files of a crate import each other, or if a crate depends on a later one. The files of
+/// integration tests may import each other, because their `main.rs` has both the modules and what these
+/// share.
 pub(crate) fn check_structure(metadata: &Metadata) -> Outcome {
     let packages = metadata.workspace_packages();
     let root = metadata.workspace_root.as_std_path();
@@ -29,7 +30,7 @@ pub(crate) fn check_structure(metadata: &Metadata) -> Outcome {
     Err(format!("imports lead one way\n{}", problems.join("\n")).into())
 }
 
-/// Describes the crates that depend on a crate that comes later in the workspace's list, except for tests.
+/// Describes the crates that depend on a later crate in the workspace's list, except for tests.
 fn upward_dependencies(packages: &[&Package], root: &Path, manifest: &str) -> BTreeSet<String> {
     let position = |name: &str| {
         let package = packages.iter().find(|package| package.name.as_str() == name)?;
@@ -52,7 +53,7 @@ fn upward_dependencies(packages: &[&Package], root: &Path, manifest: &str) -> BT
     problems
 }
 
-/// Returns the shortest circle of files that import each other.
+/// Returns the shortest import cycle.
 fn shortest_circle(imports: &Imports) -> Option<Vec<PathBuf>> {
     imports.keys().filter_map(|file| circle_of(imports, file)).min_by_key(Vec::len)
 }
@@ -80,7 +81,7 @@ fn circle_of(imports: &Imports, file: &PathBuf) -> Option<Vec<PathBuf>> {
     None
 }
 
-/// Describes a circle, and removes its imports, so that the next search finds another.
+/// Describes a cycle, and removes its imports, so that the next search finds another.
 fn take_circle(imports: &mut Imports, circle: &[PathBuf], root: &Path) -> String {
     let mut text = "a circle of imports: move what the files share to a file that they all import".to_owned();
     for (from, to) in circle.iter().zip(circle.iter().cycle().skip(1)) {
@@ -144,6 +145,18 @@ mod tests {
         ] {
             assert!(said.contains(line), "{said}");
         }
+    }
+
+    #[test]
+    fn files_that_re_export_what_the_other_needs_are_found() {
+        let said = said_of_crate(&[
+            ("src/lib.rs", "mod a;\nmod b;"),
+            ("src/a.rs", "pub struct A;\nuse crate::b::Growth;"),
+            ("src/b.rs", "mod growth;\nuse crate::a::A;\npub use growth::Growth;"),
+            ("src/b/growth.rs", "pub struct Growth;"),
+        ]);
+        assert!(said.contains("src/a.rs:2 imports `crate::b::Growth` of src/b.rs"), "{said}");
+        assert!(said.contains("src/b.rs:2 imports `crate::a::A` of src/a.rs"), "{said}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What stands in for NVIDIA's libraries and for nvcc, where a program is only linked or only checked.
+//! Makes stubs of NVIDIA's libraries and of nvcc, for programs that are only linked or only checked.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -9,7 +9,7 @@ use cargo_metadata::{MetadataCommand, Package};
 
 use crate::run::{Outcome, succeeds};
 
-/// A library of NVIDIA's.
+/// One of NVIDIA's libraries.
 struct Library {
     /// The name in the file name `lib<name>.so`.
     name: &'static str,
@@ -17,7 +17,7 @@ struct Library {
     /// cudarc's bindings, whose functions begin with `prefix`.
     bindings: &'static str,
     prefix: &'static str,
-    /// Functions in C that do not fail.
+    /// C code of functions that don't fail.
     working: &'static str,
 }
 
@@ -36,7 +36,7 @@ const LIBRARIES: [Library; 5] = [
         prefix: "nvrtc",
         working: "",
     },
-    // candle makes a handle of cuBLAS and a generator of cuRAND for each device, even if nothing uses them.
+    // candle creates a cuBLAS handle and a cuRAND generator for each device, even if nothing uses them.
     Library {
         name: "cublas",
         soname: "libcublas.so",
@@ -67,8 +67,9 @@ int curandSetStream(void *generator, void *stream) { return 0; }
     },
 ];
 
-/// Makes a folder of stubs of NVIDIA's libraries, as NVIDIA's toolkit has one of the driver: each function returns an error, apart from
-/// those that candle needs. The functions are those of the cudarc that the package in `of` is built with.
+/// Makes a folder of stubs of NVIDIA's libraries, like the driver's in NVIDIA's toolkit. Each function
+/// returns an error, except those that candle needs. The functions are those of the cudarc that the package
+/// in `of` is built with.
 pub(crate) fn libraries(folder: &Path, of: &Path) -> Outcome {
     fs::create_dir_all(folder)?;
     let cudarc = package("cudarc", of)?;
@@ -84,7 +85,7 @@ pub(crate) fn libraries(folder: &Path, of: &Path) -> Outcome {
     Ok(())
 }
 
-/// Makes what a program with `static-linking` is linked with, beside the driver's library.
+/// Makes the stubs that a program with `static-linking` needs in addition to the driver's library.
 pub(crate) fn static_libraries(folder: &Path) -> Outcome {
     make(folder, "ar", &["crs", "libnvrtc_static.a", "nvrtc.o"])?;
     let others = ["stdc++", "cudart_static", "nvptxcompiler_static", "nvrtc-builtins_static"];
@@ -96,7 +97,7 @@ pub(crate) fn empty_library(folder: &Path, name: &str) -> Outcome {
     make(folder, "ar", &["crs", &format!("lib{name}.a")])
 }
 
-/// Makes a static library of the functions that these declarations name. Each returns an error.
+/// Makes a static library of the functions in these declarations, each of which returns an error.
 pub(crate) fn static_library(folder: &Path, name: &str, declarations: &str) -> Outcome {
     compile(folder, name, &functions(declarations, "pub fn "), "")?;
     make(folder, "ar", &["crs", &format!("lib{name}.a"), &format!("{name}.o")])
@@ -110,7 +111,7 @@ fn functions<'a>(text: &'a str, words: &str) -> Vec<&'a str> {
     names
 }
 
-/// Compiles functions that return an error, and those that work.
+/// Compiles functions that return an error, and the working ones.
 fn compile(folder: &Path, name: &str, functions: &[&str], working: &str) -> Outcome {
     let stubs: String = functions.iter().map(|name| format!("int {name}(void) {{ return 34; }}\n")).collect();
     let source = format!("{name}.c");
@@ -122,15 +123,15 @@ fn make(folder: &Path, program: &str, args: &[&str]) -> Outcome {
     succeeds(Command::new(program).args(args).current_dir(folder))
 }
 
-/// Returns a package by which the package in this folder is built.
+/// Returns the dependency with this name that the package in this folder is built with.
 pub(crate) fn package(name: &str, folder: &Path) -> Outcome<Package> {
     let metadata = MetadataCommand::new().current_dir(folder).exec()?;
     let found = metadata.packages.into_iter().find(|package| package.name.as_str() == name);
     found.ok_or_else(|| format!("{name} is not among the dependencies of {}", folder.display()).into())
 }
 
-/// A script in place of nvcc. It answers as nvcc does, and makes empty files, because candle's build script writes the names of
-/// these files into its sources.
+/// A script that replaces nvcc. It answers as nvcc does, and makes empty files, because candle's build script
+/// writes their names into its sources.
 const NVCC: &str = r#"#!/bin/sh
 case "$1" in
 --version) printf 'nvcc\n\n\nCuda compilation tools, release RELEASE, VRELEASE.0\n' ;;
@@ -151,8 +152,8 @@ pub(crate) fn nvcc(folder: &Path, release: &str) -> Outcome {
     script(folder, &NVCC.replace("RELEASE", release))
 }
 
-/// A script in place of nvcc that lets nvcc make PTX, and takes STUBS as the static library, because compiling what it is made of
-/// takes most of the time.
+/// A script that only lets nvcc make PTX, and uses STUBS as the static library, because compiling the
+/// library's sources takes most of the time.
 const NVCC_FOR_PTX: &str = r#"#!/bin/sh
 case " $* " in
 *' -c '*) ;;
@@ -161,7 +162,7 @@ case " $* " in
 esac
 "#;
 
-/// Makes an nvcc that compiles only to PTX. `stubs` is the static library that it makes of other code.
+/// Makes an nvcc that only compiles to PTX. `stubs` is the static library that it makes of all other code.
 pub(crate) fn nvcc_for_ptx(folder: &Path, nvcc: &Path, stubs: &Path) -> Outcome {
     let script_text = NVCC_FOR_PTX.replace("STUBS", &stubs.display().to_string());
     script(folder, &script_text.replace("NVCC", &nvcc.display().to_string()))
@@ -174,7 +175,7 @@ fn script(folder: &Path, text: &str) -> Outcome {
     Ok(fs::set_permissions(&nvcc, Permissions::from_mode(0o755))?)
 }
 
-/// Returns a `PATH` that begins with this folder.
+/// Returns a `PATH` that starts with this folder.
 pub(crate) fn first_on_path(folder: &Path) -> Outcome<String> {
     Ok(format!("{}:{}", folder.display(), std::env::var("PATH")?))
 }

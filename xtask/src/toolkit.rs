@@ -1,6 +1,6 @@
-//! `cargo xtask toolkit`: installs CUDA compilers from Python wheels. CUDA 13.0 is complete; of CUDA 12.0 only the compilers are
-//! installed that make and check images for every driver. Also installs a linker for machines with an old glibc, and what cuda-core's
-//! build needs.
+//! `cargo xtask toolkit`: installs CUDA compilers from Python wheels. CUDA 13.0 is complete; from CUDA 12.0
+//! it only installs the compilers that make and check images for every driver. Also installs a linker for
+//! machines with an old glibc, and the files that cuda-core's build needs.
 
 use std::ffi::OsString;
 use std::fs;
@@ -17,7 +17,7 @@ pub(crate) struct Options {
     print_env: bool,
 }
 
-/// A set of wheels that fit together, and its folder in `target/toolkit`.
+/// A set of compatible wheels, and its folder in `target/toolkit`.
 struct Release {
     folder: &'static str,
     wheels: &'static [&'static str],
@@ -39,14 +39,14 @@ const CUDA_12_0: Release = Release {
     folder: "cuda-12.0",
     wheels: &[
         "nvidia-cuda-nvrtc-cu12==12.0.140",
-        // This wheel contains only ptxas.
+        // This wheel only has ptxas.
         "nvidia-cuda-nvcc-cu12==12.0.140",
-        // This wheel contains headers such as `cuda_fp16.h`.
+        // This wheel has headers such as `cuda_fp16.h`.
         "nvidia-cuda-runtime-cu12==12.0.146",
     ],
 };
 
-/// What cuda-core's build reads: headers of CUDA and of cuRAND, and libclang. It needs no compiler.
+/// The inputs of cuda-core's build: headers of CUDA and of cuRAND, and libclang. It needs no compiler.
 const CUDA_CORE: Release = Release {
     folder: "cuda-core",
     wheels: &[
@@ -59,8 +59,8 @@ const CUDA_CORE: Release = Release {
 
 const ZIG: Release = Release { folder: "zig", wheels: &["ziglang==0.15.2"] };
 
-/// The file in a release's folder that lists the installed wheels. The file is written last, so an installation without it is
-/// incomplete.
+/// The file in a release's folder that lists the installed wheels. It's written last, so without it the
+/// installation is incomplete.
 const MARKER: &str = "wheels";
 
 /// The paths of the compilers.
@@ -86,10 +86,10 @@ pub(crate) fn zig() -> Outcome<PathBuf> {
     Ok(ZIG.install(&folder()?)?.join("ziglang/zig"))
 }
 
-/// Installs what cuda-core's build reads. Returns the variables by which the build finds it.
+/// Installs the inputs of cuda-core's build. Returns the variables that lead the build to them.
 pub(crate) fn cuda_core() -> Outcome<[(&'static str, OsString); 3]> {
     let installed = CUDA_CORE.install(&folder()?)?;
-    // The wheel of libclang is without headers such as `stddef.h`. Those of the C compiler serve.
+    // The wheel of libclang lacks headers such as `stddef.h`, so the C compiler's are used.
     let headers = Command::new("cc").arg("-print-file-name=include").output()?;
     let headers = String::from_utf8(headers.stdout)?;
     Ok([
@@ -114,7 +114,7 @@ pub(crate) fn install() -> Outcome<Toolkit> {
     let home = CUDA_13_0.install(&folder)?.join("nvidia/cu13");
     let old = CUDA_12_0.install(&folder)?.join("nvidia");
     let lib64 = home.join("lib64");
-    // nvcc links host programs with libraries in `lib64`, but the wheels have `lib`.
+    // nvcc links host programs with libraries in `lib64`, but the wheels use `lib`.
     #[cfg(unix)]
     if !lib64.exists() {
         std::os::unix::fs::symlink("lib", &lib64)?;
@@ -130,7 +130,7 @@ impl Release {
         if fs::read_to_string(&marker).is_ok_and(|there| there == wanted) {
             return Ok(folder);
         }
-        // Pip leaves an existing folder as it is, without an error.
+        // Pip would leave an existing folder unchanged, without an error.
         remove(&folder)?;
         eprintln!("installing {} into {}", self.wheels.join(", "), folder.display());
         pip(&folder, self.wheels)?;
@@ -144,7 +144,7 @@ fn pip(folder: &Path, wheels: &[&str]) -> Outcome {
     let pip = || {
         let mut command = Command::new("python3");
         command.args(["-m", "pip", "--disable-pip-version-check"]);
-        // The folder is xtask's own, so installing as root is fine.
+        // The folder belongs to xtask, so installing as root is fine.
         command.env("PIP_ROOT_USER_ACTION", "ignore");
         command
     };
@@ -157,7 +157,7 @@ fn pip(folder: &Path, wheels: &[&str]) -> Outcome {
     }
     let mut install = pip();
     install.args(["install", "--quiet", "--no-deps", "--no-compile", "--only-binary", ":all:"]);
-    // Standard output is read by scripts.
+    // Standard output is reserved for scripts.
     install.arg("--target").arg(folder).args(wheels).stdout(Stdio::from(io::stderr()));
     let status = install.status()?;
     if status.success() {

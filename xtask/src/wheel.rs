@@ -1,4 +1,4 @@
-//! `cargo xtask wheel`: packs the audit as a wheel for pip, in target/wheel, and as a tarball beside the wheel.
+//! `cargo xtask wheel`: packs the audit as a wheel for pip, and as a tarball, in target/wheel.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -14,6 +14,10 @@ pub(crate) struct Options {
     /// Install the wheel in an empty virtual environment, and use it there
     #[arg(long)]
     test: bool,
+
+    /// Install the wheel for the `python3` on the path, in place of an earlier one
+    #[arg(long)]
+    install: bool,
 
     /// Another target of rustc, such as aarch64-unknown-linux-gnu. `kernel-audit` packs itself, so xtask must run where the target's
     /// programs start; `cargo xtask arm64 --only wheel` does so
@@ -32,7 +36,7 @@ pub(crate) fn wheel(options: &Options) -> Outcome {
     let folder = out.join("kernel-audit");
     fs::create_dir_all(&folder)?;
     let architecture = options.target.split('-').next().unwrap_or_default();
-    // Cargo does not notice that the linker changed, so this build has a target folder of its own.
+    // Cargo doesn't notice a changed linker, so this build has a separate target folder.
     let built = std::path::absolute(target())?.join("wheel-build");
     let variables = [
         ("CARGO_TARGET_DIR".to_owned(), built.clone()),
@@ -65,21 +69,26 @@ pub(crate) fn wheel(options: &Options) -> Outcome {
     run(make.arg(architecture).arg(&out).arg(&licences))?;
     let tarball = format!("kernel-audit-{}-{}.tar.gz", env!("CARGO_PKG_VERSION"), options.target);
     run(Command::new("tar").arg("-C").arg(&out).arg("-czf").arg(out.join(tarball)).arg("kernel-audit"))?;
-    if options.test {
-        for wheel in files_with("whl", &out)? {
-            run(Command::new("python3").arg(python.join("test_wheel.py")).arg(wheel))?;
+    for wheel in files_with("whl", &out)? {
+        if options.test {
+            run(Command::new("python3").arg(python.join("test_wheel.py")).arg(&wheel))?;
+        }
+        if options.install {
+            // Without the option, pip keeps an installed wheel of the same version.
+            let install = ["-m", "pip", "install", "--force-reinstall", "--no-deps"];
+            run(Command::new("python3").args(install).arg(&wheel))?;
         }
     }
     Ok(())
 }
 
-/// Returns the variable that names cargo's linker for a target.
+/// Returns the variable with cargo's linker for a target.
 fn linker_variable(target: &str) -> String {
     format!("CARGO_TARGET_{}_LINKER", target.to_uppercase().replace('-', "_"))
 }
 
-/// Makes a linker for rustc: a script that calls zig, which knows the symbols of every glibc. The unwinder is this machine's
-/// `libgcc_s`, which may be newer than the target's.
+/// Makes a linker for rustc: a script that calls zig, which knows the symbols of every glibc. The unwinder is
+/// this machine's `libgcc_s`, which may be newer than the target's.
 fn linker(architecture: &str, folder: &Path) -> Outcome<PathBuf> {
     let unwinder = Command::new("cc").arg("-print-file-name=libgcc_s.so.1").output()?;
     let (zig, unwinder) = (zig()?, String::from_utf8(unwinder.stdout)?);

@@ -1,5 +1,5 @@
-//! `cargo xtask windows`: builds for Windows on Linux. Lints what compiles there, runs unit tests by wine, and checks that no linker
-//! option loses kernels of a program.
+//! `cargo xtask windows`: builds for Windows on Linux. Lints what compiles there, runs unit tests with wine,
+//! and checks that no linker option loses a program's kernels.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ pub(crate) struct Options {
 
 const TARGET: &str = "x86_64-pc-windows-gnu";
 
-/// The packages that work on Windows.
+/// The packages that support Windows.
 const PACKAGES: [&str; 9] = [
     "kernel-registry-format",
     "kernel-registry-files",
@@ -32,10 +32,10 @@ const PACKAGES: [&str; 9] = [
     "cargo-kernels",
 ];
 
-/// The packages that are for Linux.
+/// The packages that only support Linux.
 const REFUSED: [&str; 2] = ["kernel-registry-sim", "kernel-audit"];
 
-/// What is not run, and why.
+/// Everything that isn't run, with the reason.
 const LEFT_OUT: [(&str, &str); 7] = [
     ("kernels on a GPU", "wine has no nvcuda.dll"),
     ("x86_64-pc-windows-msvc", "its linker runs on Windows only"),
@@ -52,9 +52,9 @@ const LEFT_OUT: [(&str, &str); 7] = [
     ("tests in documentation", "each is a program to link, which takes longer than all others together"),
 ];
 
-/// How the program is built: a name, arguments of cargo, and the folder of the executable.
+/// How to build the program: a name, arguments of cargo, and the folder of the executable.
 ///
-/// In 256 units the record of kernel-registry is alone in its object file, where no other section refers to it.
+/// With 256 units, kernel-registry's record is alone in its object file, where no other section refers to it.
 const BUILDS: [(&str, &[&str], &str); 4] = [
     ("dev", &[], "debug"),
     ("release", &["--release"], "release"),
@@ -66,7 +66,7 @@ const BUILDS: [(&str, &[&str], &str); 4] = [
     ("fat LTO", &["--release", "--config", "profile.release.lto='fat'"], "release"),
 ];
 
-/// A program that prints its kernels, and these kernels.
+/// A program that prints its kernels, and the expected ones.
 const PROGRAM: &str = "joined";
 const KERNELS: [&str; 7] = [
     "joined::own",
@@ -85,12 +85,12 @@ const IMAGE: &str = "tests/fixtures/joined/images/saxpy.ptx";
 const DEBIAN: [&str; 3] = ["gcc-mingw-w64-x86-64-posix", "wine64", "wine"];
 const GCC: &str = "x86_64-w64-mingw32-gcc";
 
-/// In place of a library that Rust's standard library needs, and wine has only since version 9.
+/// Replaces a library that Rust's standard library needs, and that wine only has since version 9.
 const BCRYPT_PRIMITIVES: &str = "unsigned char __stdcall SystemFunction036(void *, unsigned);
 __declspec(dllexport) int __stdcall ProcessPrng(void *to, unsigned long long bytes) { return SystemFunction036(to, bytes); }
 ";
 
-/// In place of `ptxas`: copies the cubin that a variable names.
+/// Replaces `ptxas`: copies the cubin that a variable names.
 const PTXAS: &str = r#"#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,7 +103,7 @@ int main(int count, char **words) {
 }
 "#;
 
-/// PTX, and what `ptxas` makes of it for sm_90.
+/// PTX, and its machine code for sm_90.
 const PTX: &str = "kernels/prebuilt/cuda__blas1.cu.ptx";
 const CUBIN: &str = "kernel-registry-image/tests/images/blas1.sm_90.cubin";
 
@@ -128,7 +128,7 @@ fn run_all(wine: &Wine) -> Outcome {
     check_command(wine)
 }
 
-/// Installs the standard library for Windows, unless it is there.
+/// Installs the standard library for Windows if it's missing.
 fn install_target() -> Outcome {
     let sysroot = succeeds(Command::new("rustc").args(["--print", "target-libdir", "--target", TARGET]))?;
     if Path::new(sysroot.trim()).exists() {
@@ -176,7 +176,8 @@ fn run_tests(wine: &Wine) -> Outcome {
     run(wine.for_command(test.args(PACKAGES.iter().flat_map(|package| ["--package", package]))))
 }
 
-/// Builds the program, and checks that no kernel is lost: when it runs, and in the file, also without its symbols.
+/// Builds the program, and checks that no kernel is lost, neither when it runs nor in its file, with and
+/// without symbols.
 fn check_program(wine: &Wine, name: &str, args: &[&str], folder: &str) -> Outcome {
     println!("== {PROGRAM}.exe, {name}");
     run(cargo().args(["build", "--quiet", "--locked", "--target", TARGET, "--package", PROGRAM]).args(args))?;
@@ -200,7 +201,7 @@ fn check_program(wine: &Wine, name: &str, args: &[&str], folder: &str) -> Outcom
     if is_noticed { Ok(()) } else { Err(format!("a lost registration is not noticed: {message}").into()) }
 }
 
-/// Checks that the command reads programs and images on Windows, and refuses what is for Linux.
+/// Checks that the command reads programs and images on Windows, and refuses what is only for Linux.
 fn check_command(wine: &Wine) -> Outcome {
     println!("== cargo-kernels.exe");
     run(cargo().args(["build", "--quiet", "--locked", "--target", TARGET, "--package", "cargo-kernels"]))?;
@@ -229,7 +230,8 @@ fn check_command(wine: &Wine) -> Outcome {
     check_doctor(wine, &command)
 }
 
-/// Checks `cargo kernels bake`: without a compiler it says what is missing, and with one it writes machine code.
+/// Checks `cargo kernels bake`: without a compiler it reports what is missing, and with one it writes machine
+/// code.
 fn check_bake(wine: &Wine, command: &Path) -> Outcome {
     let (folder, cubin) = (wine.folder.join("toolkit"), workspace().join(CUBIN));
     let ptxas = folder.join("bin/ptxas.exe");
@@ -238,7 +240,7 @@ fn check_bake(wine: &Wine, command: &Path) -> Outcome {
     let source = folder.join("ptxas.c");
     fs::write(&source, PTXAS)?;
     run(Command::new(GCC).args(["-static-libgcc", "-o"]).arg(&ptxas).arg(&source))?;
-    // A program without records that has PTX.
+    // A program with PTX, but without records.
     let program = folder.join("program.exe");
     let ptx = [&[0][..], &fs::read(workspace().join(PTX))?, &[0]].concat();
     fs::write(&program, [fs::read(&ptxas)?, ptx].concat())?;
@@ -259,7 +261,7 @@ fn check_bake(wine: &Wine, command: &Path) -> Outcome {
     Ok(())
 }
 
-/// Checks `cargo kernels new`: a package that it makes compiles, and says that there is no driver.
+/// Checks that a package made by `cargo kernels new` compiles, and reports that there is no driver.
 fn check_new(wine: &Wine, command: &Path) -> Outcome {
     let folder = wine.folder.join("made");
     remove(&folder)?;
@@ -270,7 +272,7 @@ fn check_new(wine: &Wine, command: &Path) -> Outcome {
         succeeds(&mut new)?;
         Ok(fs::read_to_string(folder.join(name).join("Cargo.toml"))?)
     };
-    // Wine has the root of this machine as drive Z.
+    // Wine maps this machine's root to drive Z.
     let checkout = format!("Z:{}", workspace().display());
     let manifest = new("absolute", Path::new(&checkout))?;
     let path = format!("path = \"{checkout}/kernel-registry\"");
@@ -286,7 +288,8 @@ fn check_new(wine: &Wine, command: &Path) -> Outcome {
     fails(&mut wine.run(&made), "install NVIDIA's driver")
 }
 
-/// Checks `cargo kernels doctor`: it says that there is no driver, and offers nothing that is for Linux.
+/// Checks that `cargo kernels doctor` reports that there is no driver, and doesn't offer anything that is
+/// only for Linux.
 fn check_doctor(wine: &Wine, command: &Path) -> Outcome {
     let output = wine.run(command).arg("doctor").current_dir(workspace()).output()?;
     let printed = String::from_utf8(output.stdout)?;
@@ -297,7 +300,7 @@ fn check_doctor(wine: &Wine, command: &Path) -> Outcome {
     Err(format!("`cargo kernels doctor` does not say that there is no driver: {printed}").into())
 }
 
-/// Runs a command, which must fail with these words.
+/// Runs a command that must fail with these words.
 fn fails(command: &mut Command, words: &str) -> Outcome {
     let output = command.current_dir(workspace()).output()?;
     let message = String::from_utf8_lossy(&output.stderr);
@@ -307,7 +310,7 @@ fn fails(command: &mut Command, words: &str) -> Outcome {
     Err(format!("{command:?} does not fail with `{words}` ({}): {message}", output.status).into())
 }
 
-/// Returns `cargo kernels` of this machine.
+/// Returns this machine's `cargo kernels`.
 fn kernels(command: &str) -> Command {
     let mut cargo = cargo();
     cargo.args(["run", "--quiet", "--locked", "--package", "cargo-kernels", "--", command]);
@@ -325,7 +328,8 @@ fn is_list(list: &str) -> Outcome {
     if is_whole { Ok(()) } else { Err(format!("this is not the list of all kernels: {list}").into()) }
 }
 
-/// Replaces the last initialiser before `main` by a function that does nothing, as if the linker had dropped it.
+/// Replaces the last initialiser before `main` by a function that does nothing, as if the linker had dropped
+/// it.
 fn without_an_initialiser(mut bytes: Vec<u8>) -> Outcome<Vec<u8>> {
     let file = PeFile64::parse(&*bytes)?;
     let section = |name| file.section_by_name(name).ok_or(format!("the executable has no section `{name}`"));
@@ -343,7 +347,7 @@ fn without_an_initialiser(mut bytes: Vec<u8>) -> Outcome<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Runs a command in the workspace, and returns what it prints. It must succeed.
+/// Runs a command in the workspace that must succeed, and returns its output.
 fn succeeds(command: &mut Command) -> Outcome<String> {
     let Output { status, stdout, stderr } = command.current_dir(workspace()).output()?;
     if status.success() {
@@ -352,7 +356,7 @@ fn succeeds(command: &mut Command) -> Outcome<String> {
     Err(format!("{command:?} failed ({status}): {}", String::from_utf8_lossy(&stderr)).into())
 }
 
-/// Wine with a folder of its own.
+/// Wine with a separate prefix.
 struct Wine {
     folder: PathBuf,
 }
@@ -367,7 +371,7 @@ impl Wine {
         }
         remove(&wine.folder)?;
         fs::create_dir_all(&system)?;
-        // Libraries of wine need this one before wine has made its folder.
+        // Wine's libraries need this one before wine has created its prefix.
         fs::copy("/usr/x86_64-w64-mingw32/lib/zlib1.dll", system.join("zlib1.dll"))?;
         succeeds(wine.for_command(Command::new("wine").args(["wineboot", "--init"])))?;
         if !primitives.exists() {
@@ -391,13 +395,13 @@ impl Wine {
         command
     }
 
-    /// Lets cargo run tests by wine, and wine run without a window or messages.
+    /// Makes cargo run tests with wine, without a window or messages.
     fn for_command<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         command.env("CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER", "wine").env("WINEPREFIX", self.prefix());
         command.env("WINEDEBUG", "-all").env("WINEDLLOVERRIDES", "mscoree=;mshtml=").env_remove("DISPLAY")
     }
 
-    /// Ends wine's server, which would go on for a while, unless it has ended already.
+    /// Ends wine's server, which would otherwise keep running for a while.
     fn end(&self) {
         let _ = self.for_command(&mut Command::new("wineserver")).arg("--kill").status();
     }

@@ -1,8 +1,10 @@
-//! Measures the time that the audit's hooks add to a launch of a loaded kernel, with a driver that does nothing. The hooks are part of
-//! the process, or `cargo kernels audit` loads them from a library. Also measures the time that a section adds to calls that it lets pass.
+//! Measures the time that the audit's hooks add to a launch of a loaded kernel, with a driver that does
+//! nothing. The hooks are part of the process, or `cargo kernels audit` loads them from a library. Also
+//! measures the time that a section adds to calls that it lets pass.
 //!
-//! Run `cargo run --release -p benches --bin audit`. On a machine without cargo, add `--command PATH/TO/kernel-audit`. The program needs
-//! `cc`. If `valgrind` is installed, the program also counts instructions, whose number does not depend on the machine.
+//! Run `cargo run --release -p benches --bin audit`. On a machine without cargo, add
+//! `--command PATH/TO/kernel-audit`. The program needs `cc`. If `valgrind` is installed, it also counts
+//! instructions, whose number doesn't depend on the machine.
 
 use std::env;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
@@ -20,22 +22,23 @@ use benches::sample::Sample;
 use benches::stub::Stub;
 use benches::verdict::{self, Requirement};
 
-/// The number of pairs of measurements in each thread. The next constant is the number of launches in a measurement.
+/// Pairs of measurements in each thread, and launches in a measurement.
 const ROUNDS: usize = 4_000;
 const LAUNCHES: u32 = 1000;
 
-/// The launches by which two counts of instructions differ.
+/// How many launches two counts of instructions are apart.
 const COUNTED: u32 = 100_000;
 
 /// The most nanoseconds that hooks may add to a launch.
 const BOUND: f64 = 25.0;
 
-/// The most nanoseconds that a section may add to a call. A free asks the driver about the memory, which takes 36 to 72 ns, depending on
-/// the processor.
-const BOUND_BESIDE: f64 = 100.0;
+/// The most nanoseconds that a section may add to a call. A free asks the driver about the memory, which
+/// takes 36 to 72 ns, depending on the processor.
+const BOUND_IN_SECTION: f64 = 100.0;
 
-/// The calls that are made in a section, and outside of it.
-const BESIDE: [&str; 3] = ["launch", "launch whose stream has the same bit", "cuMemFree of memory of a pool"];
+/// The calls to measure in a section, and outside of it.
+const CALLS_IN_SECTION: [&str; 3] =
+    ["launch", "launch whose stream has the same bit", "cuMemFree of memory of a pool"];
 
 /// The cases: a name, the number of threads that launch, and whether all launch in the default stream.
 const CASES: [(&str, usize, bool); 3] = [
@@ -50,7 +53,7 @@ fn main() -> ExitCode {
     match arguments.as_slice() {
         [] => verdict::end(compare(None)),
         ["--command", command] => verdict::end(compare(Some(command))),
-        // These arguments are for child processes of this program.
+        // These arguments are for child processes.
         ["measure", driver] => verdict::exit_code(measure(Path::new(driver))),
         ["count", driver, which, launches] => {
             verdict::exit_code(count(Path::new(driver), *which == "hooked", launches))
@@ -101,11 +104,11 @@ fn compare(command: Option<&str>) -> Result<Vec<Requirement>> {
             requirements.push(Requirement::at_most(what, hooked - bare, BOUND, "ns"));
         }
         println!("{:36} {:>10} {:>10}", "", "OUTSIDE", "IN SECTION");
-        for (call, pair) in BESIDE.iter().zip(calls.chunks(2)) {
+        for (call, pair) in CALLS_IN_SECTION.iter().zip(calls.chunks(2)) {
             let [outside, inside] = pair else { return Err("a child printed too little".into()) };
             println!("{call:36} {outside:10.2} {inside:10.2} {:10.2}", inside / outside);
             let what = format!("{}, {call}: added by a section", title.to_lowercase());
-            requirements.push(Requirement::at_most(what, inside - outside, BOUND_BESIDE, "ns"));
+            requirements.push(Requirement::at_most(what, inside - outside, BOUND_IN_SECTION, "ns"));
         }
         if has_valgrind {
             let valgrind = ["valgrind", "--tool=lackey", "--basic-counts=yes", "--log-fd=1"];
@@ -130,7 +133,7 @@ fn compare(command: Option<&str>) -> Result<Vec<Requirement>> {
 
 /// Returns the number of instructions in valgrind's text.
 fn guest_instructions(text: &str) -> Result<f64> {
-    // valgrind also prints the count of a forked child, which ends first.
+    // valgrind also prints the count of a forked child, but that ends first.
     let line = text.lines().rfind(|line| line.contains("guest instrs:"));
     let number = line.and_then(|line| line.rsplit(':').next()).ok_or("valgrind counted nothing")?;
     Ok(number.trim().replace(',', "").parse()?)
@@ -150,7 +153,7 @@ type Launch = unsafe extern "C" fn(
     *mut *mut c_void,
 ) -> c_int;
 
-/// The library that programs open.
+/// The name that programs open.
 const FRONT: &CStr = c"libcuda.so.1";
 
 /// Returns a function of a library.
@@ -172,7 +175,7 @@ unsafe fn find<F: Copy>(library: &CStr, name: &CStr) -> Result<F> {
     Ok(unsafe { std::mem::transmute_copy(&address) })
 }
 
-/// Returns `cuLaunchKernel` of the driver that does nothing, and the `cuLaunchKernel` that programs find.
+/// Returns `cuLaunchKernel` of the driver that does nothing, and the one that programs find.
 fn launches(driver: &Path) -> Result<[Launch; 2]> {
     kernel_audit::install()?;
     let driver = CString::new(driver.to_str().ok_or("not UTF-8")?)?;
@@ -191,7 +194,7 @@ fn repeat(launch: Launch, stream: usize, launches: u32) {
     }
 }
 
-/// Prints nanoseconds for a launch, bare and hooked, in each case.
+/// Prints the nanoseconds of a launch, bare and hooked, in each case.
 fn measure(driver: &Path) -> Result<bool> {
     let launches = launches(driver)?;
     for (_, threads, is_default) in CASES {
@@ -210,11 +213,11 @@ fn measure(driver: &Path) -> Result<bool> {
         });
         print_medians(&times);
     }
-    beside(launches[1])
+    measure_section(launches[1])
 }
 
-/// Prints the nanoseconds of each call, outside of a section and in a section.
-fn beside(launch: Launch) -> Result<bool> {
+/// Prints the nanoseconds of each call, outside of a section and in one.
+fn measure_section(launch: Launch) -> Result<bool> {
     type Begin = unsafe extern "C" fn(*const c_char, *mut c_void, *mut c_void, c_uint) -> u64;
     type End = extern "C" fn(u64) -> u64;
     type Free = unsafe extern "C" fn(u64) -> c_int;
@@ -232,9 +235,9 @@ fn beside(launch: Launch) -> Result<bool> {
             black_box(unsafe { free(address) });
         }
     };
-    // Each stream sets one of 64 bits. The hooks look closer at a launch whose stream sets the bit of the section's stream: 0x91800 sets
-    // the same bit as 0x10000.
-    let calls: [(usize, &dyn Fn()); BESIDE.len()] = [
+    // Each stream sets one of 64 bits. The hooks take a slow path for launches whose stream sets the bit of
+    // the section's stream, as 0x91800 does for 0x10000.
+    let calls: [(usize, &dyn Fn()); CALLS_IN_SECTION.len()] = [
         (0x90000, &|| repeat(launch, 0x10000, LAUNCHES)),
         (0x91800, &|| repeat(launch, 0x10000, LAUNCHES)),
         (0x90000, &free),
@@ -251,7 +254,7 @@ fn beside(launch: Launch) -> Result<bool> {
             let section =
                 unsafe { begin(c"worker".as_ptr(), ptr::null_mut(), ptr::without_provenance_mut(stream), 0) };
             if section == 0 {
-                return Err("the audit began no section".into());
+                return Err("the audit did not begin a section".into());
             }
             let inside = time();
             end(section);

@@ -1,7 +1,9 @@
-//! The time that `warm_all` takes for PTX images with baked code, compared with the same images as machine code. Needs a GPU.
+//! Measures how long `warm_all` takes for PTX images with baked code, compared with the same images as
+//! machine code. Needs a GPU.
 //!
-//! `cargo run --release -p benches --bin baked -- FOLDER FILE.baked`: the folder has `NAME.ptx` and `NAME.cubin` for each image, and the file
-//! has machine code of the PTX: `cargo kernels bake` makes it. Each warm-up is one of a process of its own, in turns.
+//! `cargo run --release -p benches --bin baked -- FOLDER FILE.baked`: the folder has `NAME.ptx` and
+//! `NAME.cubin` for each image, and the file has machine code of the PTX, made by `cargo kernels bake`. Each
+//! warm-up has its own process; the two kinds alternate.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -15,7 +17,7 @@ use benches::verdict::{self, Requirement};
 use kernel_registry::{MachineCode, RuntimeImage, Warmup};
 
 const ROUNDS: usize = 9;
-/// How long one warm-up may take.
+/// The time limit of a warm-up.
 const LONGEST: Duration = Duration::from_secs(60);
 
 fn main() -> ExitCode {

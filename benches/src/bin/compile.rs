@@ -1,8 +1,8 @@
-//! Measures compiling CUDA sources in a build script, compared with the same nvcc runs by hand, and with nothing
-//! changed.
+//! Measures compiling CUDA sources in a build script, compared with running the same nvcc commands by hand,
+//! and with nothing changed.
 //!
-//! `cargo run --release -p benches --bin compile` takes some minutes and needs nvcc, in `CUDA_HOME` or on `PATH`; `--
-//! --quick` compiles fewer files.
+//! `cargo run --release -p benches --bin compile` takes some minutes and needs nvcc, in `CUDA_HOME` or on
+//! `PATH`; `-- --quick` compiles fewer files.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -45,7 +45,8 @@ fn measure(files: usize) -> Result<Vec<Requirement>> {
 
     let workshop = Workshop::open("compile")?;
     let this = repository().join("kernel-registry-build");
-    // Cargo builds the build script before the measurements. Without `MEASURED` the script compiles no CUDA sources.
+    // Cargo builds the build script before the measurements. Without `MEASURED`, the script doesn't compile
+    // CUDA sources.
     let dependency = format!("\n[build-dependencies]\nkernel-registry-build = {{ path = {this:?} }}");
     let script = "fn main() {\n    if std::env::var_os(\"MEASURED\").is_some() {\n        kernel_registry_build::compile();\n    }\n}\n";
     let mut contents: Vec<File> =
@@ -59,7 +60,7 @@ fn measure(files: usize) -> Result<Vec<Requirement>> {
 
     let out = folder.join("bare");
     let mut used = processor();
-    // Returns the processor time since the last call. Other programs disturb processor time less than clock time.
+    // Returns the processor time since the last call, which other programs disturb less than clock time.
     let mut spent = || {
         let before = std::mem::replace(&mut used, processor());
         used.zip(before).map_or_else(|| "unknown".to_owned(), |(now, before)| format!("{:.2}", now - before))
@@ -90,7 +91,7 @@ fn measure(files: usize) -> Result<Vec<Requirement>> {
     let ideal = serial.as_secs_f64() / cores as f64;
     Ok(vec![
         Requirement::at_most(
-            format!("build script, beside one compiler's time over {cores} cores"),
+            format!("build script, versus one compiler's time over {cores} cores"),
             ours.as_secs_f64() / ideal,
             1.15,
             "times",
@@ -124,12 +125,12 @@ fn bare(nvcc: &Path, package: &Path, out: &Path, files: usize, at_once: usize) -
     }
 }
 
-/// Returns the processor seconds of child processes that have ended, as Linux reports them.
+/// Returns the processor seconds of ended child processes, as Linux reports them.
 fn processor() -> Option<f64> {
     const TICKS_A_SECOND: f64 = 100.0;
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
     let (_, fields) = stat.rsplit_once(')')?;
-    // Fields 16 and 17 of the whole line; the first two are before the parenthesis.
+    // Fields 16 and 17 of the whole line. The first two are before the parenthesis.
     let ticks: Vec<f64> = fields.split_whitespace().skip(13).take(2).flat_map(str::parse).collect();
     (ticks.len() == 2).then(|| ticks.iter().sum::<f64>() / TICKS_A_SECOND)
 }

@@ -1,6 +1,8 @@
-//! The time that reading PTX takes, compared with looking at each of its tokens, which the reader avoids in the bodies of kernels.
+//! Measures how long reading PTX takes, compared with visiting each token, which the reader avoids in the
+//! bodies of kernels.
 //!
-//! `cargo run --release -p benches --bin read_ptx` reads PTX of the tests, each file many times; `-- FILE..` reads these files.
+//! `cargo run --release -p benches --bin read_ptx` reads PTX of the tests, each file many times; `-- FILE..`
+//! reads these files.
 
 use std::hint::black_box;
 use std::path::PathBuf;
@@ -15,10 +17,10 @@ use benches::workshop::repository;
 use kernel_registry_cuda::ptx::lexer::Lexer;
 use kernel_registry_image::read;
 
-/// PTX of nvcc, in the repository.
+/// The repository's PTX from nvcc.
 const FOLDER: &str = "kernel-registry-ptx/tests/corpus/nvcc";
 
-/// How many bytes each measurement reads at least.
+/// The least number of bytes in a measurement.
 const BYTES: usize = 10_000_000;
 
 const ROUNDS: usize = 15;
@@ -54,7 +56,7 @@ fn measure(files: &[PathBuf]) -> Result<Vec<Requirement>> {
     Ok(vec![Requirement::at_most("reading PTX, over looking at each token", ratio, 2.5, "times")])
 }
 
-/// Reads the files, or those of the repository if there are none.
+/// Reads these files, or the repository's if there are none.
 fn texts(files: &[PathBuf]) -> Result<Vec<Vec<u8>>> {
     let mut files = files.to_vec();
     if files.is_empty() {

@@ -1,9 +1,10 @@
-//! Measures warming a thousand kernels against loading them by hand. Cases: PTX with the driver's cache off; PTX with
-//! the cache filled; few large images; machine code. The ways to load take turns, and each run is a new process.
+//! Measures warming a thousand kernels against loading them by hand. Cases: PTX with the driver's cache off;
+//! PTX with the cache filled; few large images; machine code. The ways to load take turns, and each run is a
+//! new process.
 //!
-//! `cargo run --release -p benches --bin warm` first builds three programs of a thousand kernels, which needs `ptxas`;
-//! then it needs a GPU. `-- --arch 80` makes machine code for another architecture than sm_90, and `-- --programs
-//! FOLDER` uses programs copied from the printed folder.
+//! `cargo run --release -p benches --bin warm` first builds three programs with a thousand kernels, which
+//! needs `ptxas`; then it needs a GPU. `-- --arch 80` makes machine code for another architecture than sm_90,
+//! and `-- --programs FOLDER` uses programs copied from the printed folder.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -17,7 +18,7 @@ use benches::verdict::{self, Requirement};
 use benches::warming::{IMAGES, KERNELS, LARGE_IMAGES, crates};
 use benches::workshop::{Package, Profile, Workshop};
 
-/// Counted runs of each way to load. An extra first run is not counted, because it reads files from disk.
+/// Counted runs of each way to load. A first run isn't counted, because it reads files from disk.
 const RUNS: usize = 9;
 
 /// Counted runs of ways that take seconds.
@@ -78,7 +79,7 @@ fn measure() -> Result<Vec<Requirement>> {
     Ok(requirements)
 }
 
-/// Measures PTX that the driver has not compiled before.
+/// Measures PTX that the driver hasn't compiled before.
 fn compiled(program: &Path) -> Result<Vec<Requirement>> {
     let child = |way| Child::new(program).arg(way).env("CUDA_CACHE_DISABLE", "1");
     let ways = [
@@ -86,7 +87,7 @@ fn compiled(program: &Path) -> Result<Vec<Requirement>> {
         Way { what: "`cuLibraryLoadData` in all threads by hand", child: child("libraries") },
     ];
     let [ours, bare] = take_turns("PTX, DRIVER'S CACHE OFF", ways, FEW)?;
-    // One counted run, because a run takes seven seconds.
+    // One counted run, because each takes seven seconds.
     let ways = [Way { what: "cudarc, one image after the other", child: child("cudarc") }];
     let [cudarc] = take_turns("", ways, 1)?;
     Ok(vec![
@@ -95,7 +96,7 @@ fn compiled(program: &Path) -> Result<Vec<Requirement>> {
     ])
 }
 
-/// Measures PTX in few images, which the driver has not compiled before.
+/// Measures PTX in few images that the driver hasn't compiled before.
 fn compiled_in_pieces(program: &Path) -> Result<Vec<Requirement>> {
     let child = |way| Child::new(program).arg(way).env("CUDA_CACHE_DISABLE", "1");
     let ways = [
@@ -137,7 +138,7 @@ fn machine_code(program: &Path) -> Result<Vec<Requirement>> {
     let ways = [
         Way { what: "`warm_all`", child: child("ours") },
         Way { what: "`cuModuleLoadData` by hand", child: child("modules") },
-        Way { what: "the same in a thread of its own", child: child("thread") },
+        Way { what: "the same in a separate thread", child: child("thread") },
         Way {
             what: "`cuModuleLoadData` by hand, EAGER",
             child: child("modules").env("CUDA_MODULE_LOADING", "EAGER"),
@@ -157,7 +158,7 @@ struct Way {
     child: Child,
 }
 
-/// Runs all ways in turns, each `runs` times after a run that is not counted. Prints and returns the medians of the
+/// Runs all ways in turns, each `runs` times after an uncounted run. Prints and returns the medians of the
 /// numbers that each way prints.
 fn take_turns<const N: usize>(title: &str, mut ways: [Way; N], runs: usize) -> Result<[Vec<f64>; N]> {
     const TIMEOUT: Duration = Duration::from_secs(60);

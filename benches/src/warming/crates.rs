@@ -10,7 +10,7 @@ use super::{IMAGES, KERNELS, LARGE_IMAGES};
 use crate::Result;
 use crate::workshop::{File, Package, Workshop, repository};
 
-/// Multiplications per kernel; each takes 16 bytes on current devices.
+/// Multiplications in a kernel. Each takes 16 bytes on current devices.
 const STEPS: usize = 220;
 
 /// Writes the program whose images the driver compiles.
@@ -71,7 +71,7 @@ fn package(
     main.push_str("\nfn main() -> std::process::ExitCode {\n    benches::warming::program::main()\n}\n");
     files.push(("src/main.rs".to_owned(), main.into_bytes()));
 
-    // In single quotes, because a backslash in double quotes is an escape in TOML.
+    // In single quotes, because TOML treats backslashes in double quotes as escapes.
     let path = |name| format!("{name} = {{ path = '{}' }}", repository().join(name).display());
     workshop.package(name, &format!("{}\n{}", path("benches"), path("kernel-registry")), files)
 }
@@ -80,8 +80,8 @@ fn image_file(image: usize, extension: &str) -> String {
     format!("images/i{image:02}.{extension}")
 }
 
-/// Returns image number `image` of `images`. No two images are equal, so loading an image puts no other image
-/// into the driver's cache.
+/// Returns image number `image` of `images`. All images differ, so loading one doesn't put another into the
+/// driver's cache.
 fn ptx(image: usize, images: usize) -> String {
     let each = KERNELS / images;
     let mut text = ".version 7.0\n.target sm_75\n.address_size 64\n".to_owned();

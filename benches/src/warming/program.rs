@@ -1,5 +1,5 @@
-//! The main function of the generated programs of the benchmark `warm`. A program creates a context, then loads its
-//! own kernels in the given way, and prints the time of loading.
+//! The main function of the generated programs of the benchmark `warm`. A program creates a context, then
+//! loads its own kernels in the given way, and prints how long that took.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ use crate::Result;
 
 /// An image, and the names of its kernels.
 struct Image {
-    /// The bytes of the image. They end with a zero if the image is text.
+    /// The bytes of the image, with a zero at the end if it's text.
     bytes: Cow<'static, [u8]>,
     kernels: Vec<CString>,
 }
@@ -108,8 +108,8 @@ fn modules(images: &[Image]) -> Result<Vec<f64>> {
     Ok(vec![milliseconds(begun)])
 }
 
-/// Loads with the library functions, which compile in parallel. Returns the time of loading, and the time of loading
-/// and finding the kernels.
+/// Loads with the library functions, which compile in parallel. Returns the time of loading, and that of
+/// loading and finding the kernels.
 fn libraries(context: &CudaContext, images: &[Image]) -> Result<Vec<f64>> {
     let begun = Instant::now();
     let (next, libraries) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
@@ -167,7 +167,7 @@ fn cudarc(context: &std::sync::Arc<CudaContext>, images: &[Image]) -> Result<Vec
         for kernel in &image.kernels {
             module.load_function(kernel.to_str()?)?;
         }
-        // Unloading is not part of loading, so it is not measured.
+        // Unloading isn't part of loading, so it isn't measured.
         std::mem::forget(module);
     }
     Ok(vec![milliseconds(begun)])

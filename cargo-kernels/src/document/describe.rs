@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use kernel_registry_format::{self as format, KernelRecord, Needs, SliceLength, StackFrames};
 use kernel_registry_image::{self as image, Entry, ParamLayout, Target};
 
+use super::unread::UnreadVariant;
 use super::{
     Declaration, Frames, Image, ImageKind, ImageParam, Limits, Param, Place, RecordedImage, Resources,
     Variant, VariantKind,
 };
 use crate::binary::Contents;
-use crate::recorded::Recorded;
-use crate::unread::UnreadVariant;
+use crate::binary::declared_image::DeclaredImage;
 
 impl Image {
     /// Describes an image in a file of its own. `in_binary` completes the description of an image in a binary.
@@ -67,7 +67,7 @@ impl Declaration {
             bytes: image.len,
             variants: image.variants.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect(),
             baked: {
-                let targets = Recorded::from_kernel(kernel).and_then(|image| binary.baked.get(&image));
+                let targets = DeclaredImage::from_kernel(kernel).and_then(|image| binary.baked.get(&image));
                 targets.into_iter().flatten().map(Target::to_string).collect()
             },
         });

@@ -1,5 +1,5 @@
-//! Asks another thread of this process to write something down, in the handler of a signal. One thread is asked at a
-//! time, and no other thread answers: a thread that takes the signal late finds that it is no longer asked.
+//! Runs work in another thread of this process, in a signal handler. Only one thread at a time is asked, and
+//! no other one answers: a thread that takes the signal late finds that it's no longer asked.
 
 use std::ffi::{c_int, c_void};
 use std::mem::{self, MaybeUninit};
@@ -11,30 +11,29 @@ use std::time::{Duration, Instant};
 use crate::watch::process::locked::Locked;
 use crate::watch::process::{fork, system};
 
-/// What the asked thread does, with the registers at which it was interrupted. It makes only calls that are allowed in
-/// the handler of a signal, and needs little of the thread's stack.
+/// Called in the asked thread with its registers. Must be async-signal-safe, and use little stack.
 pub(crate) type Work = fn(&libc::ucontext_t);
 
-/// The number of the asked thread, or one of these.
+/// The asked thread's id, or one of these.
 static STATE: AtomicU32 = AtomicU32::new(IDLE);
 const IDLE: u32 = 0;
-/// The asked thread does its work. Until it is done, nobody is asked.
+/// The asked thread is working. Until it's done, no other one is asked.
 const WORKING: u32 = u32::MAX;
 const ANSWERED: u32 = u32::MAX - 1;
 
-/// The [`Work`] of the thread that is asked.
+/// The asked thread's [`Work`].
 static WORK: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
 /// Held by the thread that asks.
 static ASKS: Locked<()> = Locked::new();
 
-/// Lets a forked child ask its threads: the asked thread may be one of the parent.
+/// Resets the state in a forked child, where the asked thread doesn't exist.
 fn forked() {
     STATE.store(IDLE, Ordering::Relaxed);
 }
 
-/// Lets a thread of this process do `work`, and then calls `read` for the result. Returns `None` if the thread does not answer
-/// in time. The signal has been [taken](take), and the thread does not block it.
+/// Runs `work` in a thread of this process, and returns the result of `read` afterwards. `None` on timeout.
+/// The signal must have been [taken](take), and the thread must not block it.
 pub(crate) fn ask<T>(
     signal: c_int,
     thread: u32,
@@ -42,8 +41,7 @@ pub(crate) fn ask<T>(
     within: Duration,
     read: impl FnOnce() -> T,
 ) -> Option<T> {
-    // A program that takes over all signals takes this one, too, and without our handler the signal could end the
-    // program.
+    // The program may have replaced all handlers. Without ours, the signal could end it.
     if handler(signal) != Some(handler_of_ours()) {
         return None;
     }
@@ -54,7 +52,7 @@ pub(crate) fn ask<T>(
     }
     WORK.store(work as *mut c_void, Ordering::Relaxed);
     STATE.store(thread, Ordering::Release);
-    // SAFETY: the signal has our handler. If the thread is gone, the call fails.
+    // SAFETY: the signal has our handler. If the thread has ended, the call fails.
     let sent = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread as libc::pid_t, signal) };
     let asked = Instant::now();
     while sent == 0 && STATE.load(Ordering::Acquire) != ANSWERED {
@@ -72,7 +70,7 @@ pub(crate) fn ask<T>(
     Some(answer)
 }
 
-/// Waits until the thread that is asked has changed the state, for so long at most.
+/// Waits until the asked thread changes the state, or this time is over.
 fn wait(left: Duration) {
     let state = STATE.load(Ordering::Relaxed);
     if state == ANSWERED {
@@ -91,11 +89,11 @@ fn wait(left: Duration) {
     }
 }
 
-/// A signal that the program does not use, once one was looked for.
+/// A signal that the program doesn't use, once it was looked for.
 pub(crate) type Taken = OnceLock<Option<c_int>>;
 
-/// Takes the first of these signals that the program does not use and that can be sent. Its handler stays, because the
-/// signal may reach a thread late.
+/// Installs our handler for the first of these signals that the program doesn't use and that can be sent.
+/// It's never removed, because the signal may arrive late.
 pub(crate) fn take(taken: &Taken, signals: impl IntoIterator<Item = c_int>) -> Option<c_int> {
     let choose = || {
         fork::in_child(forked);
@@ -106,11 +104,10 @@ pub(crate) fn take(taken: &Taken, signals: impl IntoIterator<Item = c_int>) -> O
             // SAFETY: zeros are valid, and mean an empty set of signals.
             let mut action = unsafe { MaybeUninit::<libc::sigaction>::zeroed().assume_init() };
             action.sa_sigaction = handler_of_ours();
-            // The handler runs on the thread's own stack, which has room for calls of the driver. A separate stack for
-            // signals can be too small. The handler does not block the signal, because a thread that blocks it counts
-            // as one that uses it.
+            // No SA_ONSTACK: an alternate stack can be too small, while the thread's own has room for driver
+            // calls. SA_NODEFER: a thread that blocks the signal would count as one that uses it.
             action.sa_flags = libc::SA_RESTART | libc::SA_SIGINFO | libc::SA_NODEFER;
-            // SAFETY: the handler makes only calls that are allowed in the handler of a signal.
+            // SAFETY: the handler is async-signal-safe.
             let is_ours = unsafe { libc::sigaction(*signal, &action, ptr::null_mut()) == 0 };
             is_ours && can_be_sent(*signal)
         })
@@ -118,12 +115,12 @@ pub(crate) fn take(taken: &Taken, signals: impl IntoIterator<Item = c_int>) -> O
     fork::undivided(|| *taken.get_or_init(choose))
 }
 
-/// Returns whether a signal that has our handler can be sent. qemu takes a handler for more signals than it can send.
+/// Returns whether a signal with our handler can be sent. qemu accepts handlers for some that can't.
 fn can_be_sent(signal: c_int) -> bool {
     let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     let mut only = MaybeUninit::uninit();
-    // SAFETY: the signal has our handler, which does nothing, because nobody asks this thread. If this thread blocks the
-    // signal, it takes it here. The set is filled in before it is read, and the time is read during the call.
+    // SAFETY: the signal has our handler, which does nothing, because this thread isn't asked. If this thread
+    // blocks the signal, it's consumed here. The set is initialized before it's read.
     unsafe {
         let this = system::thread_number() as libc::pid_t;
         let sent = libc::syscall(libc::SYS_tgkill, libc::getpid(), this, signal) == 0;
@@ -139,7 +136,7 @@ fn can_be_sent(signal: c_int) -> bool {
 /// Returns the handler of a signal in this process.
 fn handler(signal: c_int) -> Option<libc::sighandler_t> {
     let mut action = MaybeUninit::<libc::sigaction>::uninit();
-    // SAFETY: the call only asks. `action` has room for the answer, and is filled in if the call succeeds.
+    // SAFETY: the call changes nothing. `action` is initialized if it succeeds.
     unsafe {
         (libc::sigaction(signal, ptr::null(), action.as_mut_ptr()) == 0)
             .then(|| action.assume_init().sa_sigaction)
@@ -151,11 +148,11 @@ fn handler_of_ours() -> libc::sighandler_t {
 }
 
 extern "C" fn answer(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: this is the address of the thread's error number, which the interrupted code may read next.
+    // SAFETY: this is the address of the thread's `errno`, which the interrupted code may read next.
     let (errno, error) = unsafe { (libc::__errno_location(), *libc::__errno_location()) };
     let this = system::thread_number();
     if STATE.compare_exchange(this, WORKING, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-        // SAFETY: whoever asks has stored the function before the number of this thread.
+        // SAFETY: the asking thread has stored the function before this thread's id.
         let work: Work = unsafe { mem::transmute(WORK.load(Ordering::Relaxed)) };
         // SAFETY: Linux passes the registers of the interrupted thread.
         work(unsafe { &*context.cast::<libc::ucontext_t>() });

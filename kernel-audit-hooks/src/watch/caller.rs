@@ -1,4 +1,4 @@
-//! Finds who called a hook: the first function on the stack that is not of the audit, the driver or the runtime API.
+//! Finds a hook's caller: the first function on the stack outside of audit, driver and runtime API.
 
 pub(crate) mod cfi;
 pub(crate) mod unwind;
@@ -18,27 +18,27 @@ use crate::watch::python::{self, Frame};
 use cfi::Rule;
 use unwind::{Registers, Stack};
 
-/// The most frames that are read.
+/// Limits the number of frames read.
 const DEPTH: usize = 48;
 
 /// The caller of a hook.
 #[derive(Default)]
 pub(crate) struct Caller {
     pub(crate) library: String,
-    /// Library and function, such as `libtorch_cuda.so cublasCreate_v2`.
+    /// Library and function, as in `libtorch_cuda.so cublasCreate_v2`.
     pub(crate) name: String,
-    /// The stack from the caller on, a line for each frame.
+    /// The stack from the caller on, one line per frame.
     pub(crate) stack: String,
 }
 
-/// Finds the caller of the hook that this thread is in.
+/// Finds the caller of the hook that this thread is executing.
 #[inline(never)]
 pub(crate) fn find(hook: *const c_void) -> Caller {
-    find_from(Registers::here(), hook).in_python(&python::frames())
+    find_from(Registers::current(), hook).in_python(&python::frames())
 }
 
 impl Caller {
-    /// Adds the thread's Python frames to the stack. If one of the frames is the user's, that function is the caller.
+    /// Prepends the thread's Python frames to the stack, and makes the user's function the caller.
     pub(crate) fn in_python(self, frames: &[Frame]) -> Caller {
         let Some(user) = python::find_users_frame(frames) else { return self };
         let name = |frame: &Frame| format!("{}:{} {}", frame.file, frame.line, frame.function);
@@ -49,26 +49,27 @@ impl Caller {
     }
 }
 
-/// Libraries that only pass calls on. The function that called such a library is the caller.
-const INSIDE: [&str; 6] = ["libcuda.so", "libcudart.so", "libc.so", "ld-linux", "libffi.so", "_ctypes."];
+/// Libraries that only forward calls: whoever calls them is the caller.
+const FORWARDERS: [&str; 6] = ["libcuda.so", "libcudart.so", "libc.so", "ld-linux", "libffi.so", "_ctypes."];
 
-/// More bytes than the code of any hook has.
+/// An upper bound for the size of a hook's code, in bytes.
 const LARGEST: u64 = 1 << 16;
 
-/// Finds the caller from the registers of a frame on: the first frame outside of the hook, the driver and the runtime API.
+/// Finds the caller from a frame's registers.
 pub(crate) fn find_from(registers: Registers, hook: *const c_void) -> Caller {
-    let mut found = found();
-    let frames = found.frames(registers);
-    // If hooks are in the program itself, the hook's frame is the one whose address is nearest after the hook's beginning.
+    let mut cache = cache();
+    let frames = cache.frames(registers);
+    // The hook's frame is the one closest after the hook's first instruction. That matters if hooks are
+    // linked into the program itself.
     let hook = hook.addr() as u64;
-    let after = |frame: &(u64, Arc<Known>)| frame.0.checked_sub(hook).unwrap_or(u64::MAX);
+    let after = |frame: &(u64, Arc<Location>)| frame.0.checked_sub(hook).unwrap_or(u64::MAX);
     let nearest = (0..frames.len()).min_by_key(|index| after(&frames[*index]));
     let skipped = nearest.filter(|index| after(&frames[*index]) < LARGEST).map_or(0, |index| index + 1);
-    // If hooks have a library of their own, all frames of that library are skipped.
-    let own = if cfg!(feature = "export") { found.known(hook) } else { None };
-    let is_inside = |(_, frame): &&(u64, Arc<Known>)| {
+    // If hooks are in their own library, all frames of that library are skipped.
+    let own = if cfg!(feature = "export") { cache.known(hook) } else { None };
+    let is_inside = |(_, frame): &&(u64, Arc<Location>)| {
         own.as_ref().is_some_and(|own| own.library == frame.library)
-            || INSIDE.iter().any(|inside| frame.library.starts_with(inside))
+            || FORWARDERS.iter().any(|library| frame.library.starts_with(library))
     };
     let mut outside = frames[skipped..].iter().skip_while(is_inside).peekable();
     let (library, name) = match outside.peek() {
@@ -81,44 +82,44 @@ pub(crate) fn find_from(registers: Registers, hook: *const c_void) -> Caller {
     Caller { library, name, stack: outside.map(|(_, known)| &*known.line).collect() }
 }
 
-/// The function and library that have the address of an instruction.
-struct Known {
+/// The function and library at an instruction's address.
+struct Location {
     library: String,
-    /// The function's name, if the file exports it.
+    /// `None` if the file doesn't export the function.
     function: Option<String>,
-    /// The frame's line in a stack.
+    /// The line for the stack.
     line: String,
     rule: Option<Rule>,
 }
 
-/// The interpreter's function that runs Python functions. Stacks are read up to this function: Python itself says who
-/// called it, and in a coroutine the stack can end there.
+/// The interpreter's function that runs Python functions. Native stacks are read up to it: Python's own
+/// frames say who called it, and a coroutine's stack can end there.
 const INTERPRETER: &str = "_PyEval_EvalFrameDefault";
 
-/// A cache of known addresses. It is emptied when a file is unmapped, because another file can get the same addresses.
+/// Caches locations by address, until a file is unmapped: another one can reuse its addresses.
 #[derive(Default)]
-struct Found {
+struct LocationCache {
     unmapped: u64,
-    addresses: HashMap<u64, Arc<Known>>,
-    /// The symbols of files in which an address was looked up, by the files' bases. A library of PyTorch has hundreds of thousands.
+    addresses: HashMap<u64, Arc<Location>>,
+    /// Sorted symbols by load bias. A library of PyTorch has hundreds of thousands.
     sorted: HashMap<u64, Option<Sorted>>,
 }
 
-fn found() -> impl DerefMut<Target = Found> {
-    /// More addresses than a program has on its stacks.
+fn cache() -> impl DerefMut<Target = LocationCache> {
+    /// An upper bound for the addresses on a program's stacks.
     const MOST: usize = 1 << 16;
-    static FOUND: Locked<Found> = Locked::new();
+    static CACHE: Locked<LocationCache> = Locked::new();
     let (_, unmapped) = mapped::counts();
-    let mut found = FOUND.lock();
-    if found.unmapped != unmapped || found.addresses.len() >= MOST {
-        *found = Found { unmapped, ..Found::default() };
+    let mut cache = CACHE.lock();
+    if cache.unmapped != unmapped || cache.addresses.len() >= MOST {
+        *cache = LocationCache { unmapped, ..LocationCache::default() };
     }
-    found
+    cache
 }
 
-impl Found {
-    /// Reads the frames from these registers on. Returns each frame with its address.
-    fn frames(&mut self, mut registers: Registers) -> Vec<(u64, Arc<Known>)> {
+impl LocationCache {
+    /// Unwinds from these registers. Returns each frame's address and location.
+    fn frames(&mut self, mut registers: Registers) -> Vec<(u64, Arc<Location>)> {
         let (mut frames, mut stack) = (Vec::new(), Stack::new());
         while frames.len() < DEPTH
             && let Some(known) = self.known(registers.pc)
@@ -134,7 +135,7 @@ impl Found {
     }
 
     /// Looks up an address. Returns `None` if no mapped file contains it.
-    fn known(&mut self, address: u64) -> Option<Arc<Known>> {
+    fn known(&mut self, address: u64) -> Option<Arc<Location>> {
         match self.addresses.entry(address) {
             Entry::Occupied(entry) => Some(entry.get().clone()),
             Entry::Vacant(entry) => Some(entry.insert(Arc::new(look_up(address, &mut self.sorted)?)).clone()),
@@ -142,16 +143,16 @@ impl Found {
     }
 }
 
-fn look_up(address: u64, sorted: &mut HashMap<u64, Option<Sorted>>) -> Option<Known> {
-    // The address is that of the instruction after a call, and the call can be the last instruction of its function.
+fn look_up(address: u64, sorted: &mut HashMap<u64, Option<Sorted>>) -> Option<Location> {
+    // A return address can be beyond its function, if the call is the function's last instruction.
     let inside = address.checked_sub(1)?;
     let mut known = None;
     mapped::each(&mut |file| {
-        let is_here = file.segment_at(inside, 1).is_some();
-        if is_here {
+        let contains = file.segment_at(inside, 1).is_some();
+        if contains {
             known = Some(describe(file, sorted, address, inside));
         }
-        is_here
+        contains
     });
     known
 }
@@ -161,16 +162,16 @@ fn describe(
     sorted: &mut HashMap<u64, Option<Sorted>>,
     address: u64,
     inside: u64,
-) -> Known {
+) -> Location {
     let symbols = Symbols::read(file);
     let sorted = sorted.entry(file.base).or_insert_with(|| Some(symbols.as_ref()?.sorted()));
     let function =
         symbols.as_ref().zip(sorted.as_ref()).and_then(|(symbols, sorted)| symbols.around(sorted, inside));
     let (library, function, line) = name(file, &file.path().unwrap_or_default(), address, function);
-    Known { library, function, line: line + "\n", rule: cfi::rule(file, inside) }
+    Location { library, function, line: line + "\n", rule: cfi::rule(file, inside) }
 }
 
-/// Returns the library of an address, its function, and the frame's line in a stack.
+/// Returns the library and the function of an address, and the line for the stack.
 pub(crate) fn name(
     file: &Mapped<'_>,
     path: &Path,
@@ -183,7 +184,7 @@ pub(crate) fn name(
     let offset = address - file.begin();
     let line = match (&function, build_id::read(file)) {
         (Some((function, offset)), _) => format!("{library} {function}+{offset:#x}"),
-        // A reader of the record can find the function in this file by its offset.
+        // Whoever reads the record can look up the function in the file.
         (None, Some(id)) => format!("{}#{id}+{offset:#x}", path.display()),
         (None, None) => format!("{library}+{offset:#x}"),
     };
@@ -198,7 +199,7 @@ mod tests {
     use super::*;
 
     fn addresses() -> [Vec<u64>; 2] {
-        let ours = found().frames(Registers::here()).iter().map(|(address, _)| *address).collect();
+        let ours = cache().frames(Registers::current()).iter().map(|(address, _)| *address).collect();
         let mut theirs = [ptr::null_mut(); DEPTH];
         // SAFETY: the array has room for `DEPTH` addresses.
         let count = unsafe { libc::backtrace(theirs.as_mut_ptr(), DEPTH as i32) };
@@ -208,7 +209,7 @@ mod tests {
     #[inline(never)]
     fn deep(depth: usize) -> [Vec<u64>; 2] {
         let mut items: Vec<_> = (0..depth).rev().map(|item| black_box(item) * 7).collect();
-        // The sort calls the closure through a function of another crate, which has a frame of its own.
+        // The sort calls the closure from a function of another crate, which has its own frame.
         items.sort_by_key(|item| *item);
         let found = if depth == 0 { addresses() } else { deep(depth - 1) };
         black_box(items);
@@ -218,7 +219,7 @@ mod tests {
     #[test]
     fn the_stack_is_that_of_glibcs_unwinder() {
         let [ours, theirs] = deep(12);
-        // The first addresses differ, because the two unwinders are called from different instructions.
+        // The first address differs, because the two unwinders are called at different instructions.
         assert!(ours.len() > 20, "{ours:x?} {theirs:x?}");
         let same = ours.iter().zip(&theirs).skip(1).filter(|(ours, theirs)| ours == theirs).count();
         assert!(same >= ours.len().min(theirs.len()) - 2, "{ours:x?} {theirs:x?}");
@@ -229,10 +230,10 @@ mod tests {
         let words = [u64::MAX; 64];
         let sp = words.as_ptr().addr() as u64;
         for fp in [0, 8, sp + 8, sp + 1, u64::MAX, u64::MAX - 7, 1 << 47] {
-            let here = Registers::here();
-            assert!(found().frames(Registers { fp, ..here }).len() <= DEPTH);
-            assert!(found().frames(Registers { sp: fp, ..here }).len() <= DEPTH);
-            assert!(found().frames(Registers { pc: fp, ..here }).len() <= DEPTH);
+            let here = Registers::current();
+            assert!(cache().frames(Registers { fp, ..here }).len() <= DEPTH);
+            assert!(cache().frames(Registers { sp: fp, ..here }).len() <= DEPTH);
+            assert!(cache().frames(Registers { pc: fp, ..here }).len() <= DEPTH);
         }
     }
 }

@@ -42,7 +42,7 @@ pub(crate) fn record_event(call: Call, event: NewEvent<'_>) -> Caller {
         is_finding: event.is_finding || is_late,
         library: &caller.library,
         caller: &caller.name,
-        text: &caller.stack,
+        stack: &caller.stack,
         ..event
     });
     caller

@@ -1,5 +1,5 @@
-//! Puts a stub library in front of the driver in this process. The stub has the driver's name, and its functions are
-//! the hooks in this program. The stub needs the driver itself, so the loader finds all other functions in the driver.
+//! Installs the interposer in this process: a stub library with the driver's name, whose symbols are the
+//! hooks in this program. It depends on the real driver, where the loader finds all other functions.
 
 use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
 use std::fs::File;
@@ -26,18 +26,17 @@ use crate::watch::record::ready::kernel_registry_audit_ready;
 use crate::watch::record::recording;
 use crate::{environment, variables};
 
-/// The names by which programs open the driver. Most programs use the first name, the driver's `DT_SONAME`. cudarc
-/// tries the second name first.
+/// The names by which programs open the driver. The first is its `DT_SONAME`, but cudarc prefers the second.
 const NAMES: [&CStr; 2] = [c"libcuda.so.1", c"libcuda.so"];
 
-/// The function by which the simulated driver gives up the driver's name. It returns a descriptor of the simulated driver's file, or -1.
+/// Makes the simulated driver give up the driver's name. Returns a descriptor of its file, or -1.
 const STEP_BACK: &CStr = c"kernelRegistrySimulatedDriverStepsBack";
 
-/// The library in front of the driver, once there is one.
-static FRONT: OnceLock<Library> = OnceLock::new();
+/// The interposer, once it's installed.
+static INTERPOSER: OnceLock<Library> = OnceLock::new();
 
-/// Whether `FRONT` was put there by `kernel-audit`, and not by `install`.
-static FROM_OUTSIDE: AtomicBool = AtomicBool::new(false);
+/// Whether the interposer comes from `kernel-audit`, and not from `install`.
+static IS_EXTERNAL: AtomicBool = AtomicBool::new(false);
 
 pub(crate) fn install(audit: Audit) -> Result<Installed, InstallError> {
     static ONE: Mutex<()> = Mutex::new(());
@@ -49,24 +48,24 @@ pub(crate) fn install(audit: Audit) -> Result<Installed, InstallError> {
         say::remember_output();
     }
     let audit = audit.or_environment();
-    if FRONT.get().is_some() {
-        return match FROM_OUTSIDE.load(Ordering::Relaxed) {
+    if INTERPOSER.get().is_some() {
+        return match IS_EXTERNAL.load(Ordering::Relaxed) {
             true => Ok(Installed::FromOutside),
             false if audit.same_but_driver(Audit::chosen()) => Ok(Installed::Before),
             false => Err(InstallError::OtherOptions),
         };
     }
-    let driver = match behind(audit.driver.as_deref())? {
-        Behind::Driver(path) => path,
-        Behind::Audit(front) => {
-            let _ = FRONT.set(front);
-            FROM_OUTSIDE.store(true, Ordering::Relaxed);
+    let driver = match find_target(audit.driver.as_deref())? {
+        Target::Driver(path) => path,
+        Target::Audit(front) => {
+            let _ = INTERPOSER.set(front);
+            IS_EXTERNAL.store(true, Ordering::Relaxed);
             return Ok(Installed::FromOutside);
         }
     };
     Audit { driver: Some(driver.clone()), ..audit }.choose();
-    // The loader knows a library by its path, which contains the number of a descriptor. So the descriptors stay open,
-    // and no other file gets their numbers.
+    // The loader identifies a library by its path, which contains a descriptor's number. So the descriptors
+    // stay open, and their numbers aren't reused.
     for name in NAMES {
         let file = mem::ManuallyDrop::new(stub(name, &driver).map_err(InstallError::File)?);
         let path =
@@ -74,81 +73,78 @@ pub(crate) fn install(audit: Audit) -> Result<Installed, InstallError> {
         let opened = Library::open(&path, libc::RTLD_NOW | libc::RTLD_GLOBAL);
         mem::forget(opened.map_err(|reason| InstallError::Loader { reason })?);
     }
-    // Another thread may have opened the driver meanwhile.
+    // Another thread may have opened the driver since `find_target`.
     for name in NAMES {
         let library =
             Library::open(name, libc::RTLD_NOW).map_err(|reason| InstallError::Loader { reason })?;
         if library.symbol(READY) != kernel_registry_audit_ready as *mut c_void || real::driver().is_none() {
             return Err(InstallError::AlreadyOpen);
         }
-        let _ = FRONT.set(library);
+        let _ = INTERPOSER.set(library);
     }
     Ok(Installed::Now)
 }
 
-/// The library that `install` finds in this process.
-enum Behind {
-    /// The driver that the hooks will call.
+/// The library that programs find under the driver's name.
+enum Target {
     Driver(PathBuf),
-    /// The hooks that `kernel-audit` put in front of the driver.
+    /// The hooks that `kernel-audit` has installed.
     Audit(Library),
 }
 
-/// Finds the driver that the hooks will call, or an audit that is in front of the driver already.
-fn behind(chosen: Option<&Path>) -> Result<Behind, InstallError> {
+/// Finds the driver that the hooks will call, or an audit that's already installed.
+fn find_target(chosen: Option<&Path>) -> Result<Target, InstallError> {
     for name in NAMES {
         let Ok(open) = Library::open(name, libc::RTLD_NOW | libc::RTLD_NOLOAD) else { continue };
         if !open.symbol(READY).is_null() {
-            return Ok(Behind::Audit(open));
+            return Ok(Target::Audit(open));
         }
         let step_back = open.symbol(STEP_BACK);
         drop(open);
         if step_back.is_null() {
             return Err(InstallError::AlreadyOpen);
         }
-        // SAFETY: the function of that name has this type. The function is part of this program, so it stays when the
-        // library is closed.
+        // SAFETY: the function has this type. It's part of this program, so it survives the library.
         let step_back: extern "C" fn() -> c_int = unsafe { mem::transmute(step_back) };
         return match step_back() {
             ..0 => Err(InstallError::AlreadyOpen),
-            descriptor => Ok(Behind::Driver(path_of(descriptor).into())),
+            descriptor => Ok(Target::Driver(path_of(descriptor).into())),
         };
     }
     let chosen = chosen.map(Path::to_owned);
-    // If `kernel-audit` has set the variable, its hooks can be in front of the chosen driver. Only the loader knows
-    // that.
+    // If `kernel-audit` has set the variable, its hooks may be installed. Only the loader knows that.
     let path = match chosen {
         Some(path) if environment::variable(variables::DRIVER).is_none() => path,
-        chosen => match found_by_loader().map_err(InstallError::Child)? {
-            Found::Audit => {
+        chosen => match ask_loader().map_err(InstallError::Child)? {
+            LoaderAnswer::Audit => {
                 let front = Library::open(NAMES[0], libc::RTLD_NOW);
-                return front.map(Behind::Audit).map_err(|reason| InstallError::Loader { reason });
+                return front.map(Target::Audit).map_err(|reason| InstallError::Loader { reason });
             }
-            Found::Driver(path) => chosen.unwrap_or(path),
-            Found::Nothing(reason) => chosen.ok_or(InstallError::NoDriver { reason })?,
+            LoaderAnswer::Driver(path) => chosen.unwrap_or(path),
+            LoaderAnswer::Nothing(reason) => chosen.ok_or(InstallError::NoDriver { reason })?,
         },
     };
     let path = path::absolute(path).map_err(InstallError::File)?;
     match path.is_file() {
-        true => Ok(Behind::Driver(path)),
-        false => Err(InstallError::NoDriver { reason: format!("`{}` is no file", path.display()) }),
+        true => Ok(Target::Driver(path)),
+        false => Err(InstallError::NoDriver { reason: format!("`{}` isn't a file", path.display()) }),
     }
 }
 
 /// The library that the loader finds under the driver's name.
-enum Found {
+enum LoaderAnswer {
     Driver(PathBuf),
     Audit,
-    /// No library; with the loader's message.
+    /// The loader's message.
     Nothing(String),
 }
 
-/// Asks the loader in a forked child. In this process the driver would stay open, because not every driver can be
-/// closed again, and programs would find the driver before the hooks.
-fn found_by_loader() -> io::Result<Found> {
+/// Opens the driver by its name in a forked child. In this process it might never be closed again, and
+/// programs would find it before the hooks.
+fn ask_loader() -> io::Result<LoaderAnswer> {
     let mut ends = [0; 2];
-    // SAFETY: the array has room for both ends, and nobody else owns these descriptors. The child never returns. It calls the loader and
-    // the allocator, which glibc makes usable after a fork.
+    // SAFETY: the array has room for both ends, whose descriptors have no other owner. The child never
+    // returns. It uses the loader and the allocator, which glibc keeps usable after a fork.
     unsafe {
         if libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) != 0 {
             return Err(io::Error::last_os_error());
@@ -156,7 +152,7 @@ fn found_by_loader() -> io::Result<Found> {
         let [mut from, mut to] = ends.map(|end| File::from_raw_fd(end));
         let child = libc::fork();
         if child == 0 {
-            // If opening the driver hangs, the alarm ends the child, and the program goes on.
+            // Ends the child if opening the driver hangs.
             libc::alarm(60);
             let (kind, text) = match Library::open(NAMES[0], libc::RTLD_LAZY) {
                 Ok(library) if library.symbol(READY).is_null() => {
@@ -179,15 +175,15 @@ fn found_by_loader() -> io::Result<Found> {
         {}
         read?;
         match answer.split_first() {
-            Some((b'd', path)) => Ok(Found::Driver(OsStr::from_bytes(path).into())),
-            Some((b'a', _)) => Ok(Found::Audit),
-            Some((_, reason)) => Ok(Found::Nothing(String::from_utf8_lossy(reason).into_owned())),
+            Some((b'd', path)) => Ok(LoaderAnswer::Driver(OsStr::from_bytes(path).into())),
+            Some((b'a', _)) => Ok(LoaderAnswer::Audit),
+            Some((_, reason)) => Ok(LoaderAnswer::Nothing(String::from_utf8_lossy(reason).into_owned())),
             None => Err(io::ErrorKind::UnexpectedEof.into()),
         }
     }
 }
 
-/// Creates a library of this name in memory, whose functions are the hooks in this program.
+/// Creates an interposer with this name as a file in memory.
 fn stub(name: &CStr, driver: &Path) -> io::Result<File> {
     let hooks = HOOKS.iter().map(|hook| (hook.name, hook.address));
     let symbols = hooks.chain(own().map(|(name, address)| (name.to_str().unwrap_or_default(), address)));
@@ -201,16 +197,16 @@ fn stub(name: &CStr, driver: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Returns the path of a descriptor. The path names this process, and not `/proc/self`: a debugger opens the path, too,
-/// and for it `/proc/self` would be the debugger.
+/// Returns a descriptor's path. It has the process's number, because for a debugger that opens it,
+/// `/proc/self` would be the debugger.
 fn path_of(descriptor: c_int) -> String {
     format!("/proc/{}/fd/{descriptor}", process::id())
 }
 
-/// Finds a function of the audit that watches this process: of the installed audit, or else of the audit from outside.
-/// The audit from outside is found once the program has opened the driver. Returns null if there is no audit.
+/// Returns a function of the audit that watches this process, or null: of the installed one, or else of
+/// `kernel-audit`'s, once the program has opened the driver.
 fn symbol(name: &CStr) -> *mut c_void {
-    if let Some(front) = FRONT.get() {
+    if let Some(front) = INTERPOSER.get() {
         return front.symbol(name);
     }
     let mut open =
@@ -218,25 +214,25 @@ fn symbol(name: &CStr) -> *mut c_void {
     open.next().map_or(ptr::null_mut(), |library| library.symbol(name))
 }
 
-/// Marks the program as ready. Returns `None` if the program is not watched.
+/// Marks the program as ready. `None` if it isn't watched.
 pub(crate) fn ready() -> Option<()> {
     let ready = symbol(READY);
     if ready.is_null() {
         return None;
     }
-    // SAFETY: this is the type of the function of that name in every version.
+    // SAFETY: the function has this type in every version.
     let ready: extern "C" fn() = unsafe { mem::transmute(ready) };
     ready();
     Some(())
 }
 
-/// Begins a stretch of this name. Returns `None` if the program is not watched.
+/// Starts a stretch with this name. `None` if the program isn't watched.
 pub(crate) fn mark(name: &str) -> Option<()> {
     let mark = symbol(MARK);
     if mark.is_null() {
         return None;
     }
-    // SAFETY: this is the type of the function of that name in every version.
+    // SAFETY: the function has this type in every version.
     let mark: unsafe extern "C" fn(*const c_char) = unsafe { mem::transmute(mark) };
     let name = CString::new(name.split('\0').next().unwrap_or_default()).unwrap_or_default();
     // SAFETY: the name ends with a zero.
@@ -244,24 +240,23 @@ pub(crate) fn mark(name: &str) -> Option<()> {
     Some(())
 }
 
-/// Copies the record of this process. Returns `None` if the process is not watched.
+/// Copies this process's record. `None` if it isn't watched.
 pub(crate) fn record() -> Option<Vec<u8>> {
     let record = symbol(RECORD);
     if record.is_null() {
         return None;
     }
-    // SAFETY: this is the type of the function of that name in every version.
+    // SAFETY: the function has this type in every version.
     let record: extern "C" fn(&mut usize) -> *const AtomicU64 = unsafe { mem::transmute(record) };
     let mut size = 0;
     let words = record(&mut size);
     if size == 0 {
         return None;
     }
-    // SAFETY: the record has that size, is aligned to a page, and is never unmapped. Other threads write to the record
-    // at the same time, so all of its words are read as atomics. A text that no event names yet may be half written.
+    // SAFETY: the record has this size, is page-aligned, and is never unmapped. Other threads write to it
+    // concurrently, so its words are read as atomics. A text that no event refers to yet may be incomplete.
     let words = unsafe { std::slice::from_raw_parts(words, size / size_of::<AtomicU64>()) };
-    // Events come after all texts in the record, and a text is written before the event that names it. So reading from
-    // the end finds each event's text.
+    // Reading backwards finds each event's text: texts come first in the record, and are written first.
     let mut copy: Vec<_> = words.iter().rev().map(|word| word.load(Ordering::Acquire)).collect();
     copy.reverse();
     Some(copy.into_iter().flat_map(u64::to_ne_bytes).collect())

@@ -15,8 +15,9 @@ use std::time::{Duration, Instant};
 
 use cudarc::driver::sys::CUresult;
 
+use crate::hang::Hanging;
 use crate::options::{Audit, OnHang};
-use crate::record::{InProgress, Kind, PTX, RawEvent, Slot};
+use crate::record::{Image, InProgress, Kind, RawEvent, Slot, Subject, ThreadInCall};
 use crate::watch::caller::Caller;
 use crate::watch::known::handles;
 use crate::watch::process::end;
@@ -29,7 +30,7 @@ use crate::watch::record::recording::{
 };
 use crate::watch::record::slots;
 use crate::watch::record::{call, ready};
-use explanation::HangingCall;
+use explanation::{Found, HangingCall};
 use quiet::Quiet;
 
 /// How often the watching thread looks at the calls in progress.
@@ -185,7 +186,9 @@ fn sample() {
 /// Says that a call compiles, if it loads PTX and no stream that was used is busy: then there is nothing that the load could wait for.
 fn says_that_it_compiles(call: InProgress, waited: Duration) -> bool {
     let InProgress { thread, call, .. } = call;
-    let Some(image) = handles::find_loading(thread).filter(|image| image.kind == PTX) else { return false };
+    let Some(image) = handles::find_loading(thread).filter(|image| image.format.is_compiled()) else {
+        return false;
+    };
     let is_idle = busy::find_beside_hang().is_some_and(|busy| busy.is_empty());
     if is_idle {
         say(&format!(
@@ -199,55 +202,58 @@ fn says_that_it_compiles(call: InProgress, waited: Duration) -> bool {
     is_idle
 }
 
-/// Writes to the standard error output and the record what a call waits for.
+/// Records what a call waits for, and says so on the standard error output.
 fn explain(slot: &'static Slot, call: InProgress, since: Instant) {
     let (hook, waited) = (call.call - 1, since.elapsed());
-    let InProgress { thread, subject, stream, .. } = call;
-    let (name, kernel) = (call::name(hook), handles::name_of(subject));
+    let InProgress { thread, subject: handle, stream, .. } = call;
+    let (name, kernel) = (call::name(hook), handles::name_of(handle));
     let Caller { library, name: caller, stack } = stack::capture(slot, call::address(hook));
-    let explanation = explanation::explain(&HangingCall {
+    let Found { explanation, rule, may_end, resident } = explanation::explain(HangingCall {
         name,
-        kernel: kernel.as_deref(),
         is_loaded: !call.loads,
-        subject,
+        subject: handle,
         stream,
         thread,
-        caller: &caller,
-        others: &others(thread),
+        others: others(thread),
     });
-    let stack: String = stack.lines().map(|frame| format!("\n    at {frame}")).collect();
-    let text = format!("{}{explanation}{stack}", explanation.lines.stored());
     let took = nanoseconds(waited);
     let begun = now().saturating_sub(took);
-    let (image, of_kernel) = handles::image_of(subject).unwrap_or_default();
-    let loading = handles::find_loading(thread).unwrap_or_default();
-    let (subject, origin) =
-        kernel.as_deref().map_or((loading.kind, loading.origin), |kernel| (kernel, of_kernel));
+    let (image, loading) = (handles::image_of(handle), handles::find_loading(thread));
+    let subject = match (kernel.as_deref(), &loading) {
+        (Some(symbol), _) => Subject::Kernel { symbol, image: image.as_ref().map(Image::as_ref) },
+        (None, Some(image)) => Subject::Image(image.as_ref()),
+        (None, None) => Subject::Nothing,
+    };
     let event = write_event(NewEvent {
         kind: Kind::Hang,
         call: name,
         thread,
         stream,
         subject,
-        bytes: loading.bytes,
-        image: &image,
-        origin: &origin,
         begun,
         took,
         result: CUresult::CUDA_ERROR_NOT_READY as u32,
         is_finding: true,
-        rule: explanation.rule,
-        resident: &explanation.resident,
-        remedy: &explanation.lines.cures.concat(),
+        rule,
+        resident: &resident,
         library: &library,
         caller: &caller,
-        text: &text,
+        stack: &stack,
+        explanation: Some(&explanation),
         ..NewEvent::default()
     });
+    let hanging = Hanging {
+        call: name,
+        kernel: kernel.as_deref(),
+        thread,
+        stream,
+        caller: &caller,
+        uses_kernel_registry: recording::uses_kernel_registry(),
+        explanation: &explanation,
+    };
     // The message comes after the event, because the command reads the record, and because a message can take a while.
-    let words = format!("HANG for {:.1} s:\n{}", waited.as_secs_f64(), explanation.lines);
-    say_hang(begun, &format!("{}{explanation}{stack}", words.trim_end()));
-    if !explanation.may_end {
+    say_hang(begun, &format!("HANG for {:.1} s:\n{}", waited.as_secs_f64(), hanging.in_words(&stack)));
+    if !may_end {
         abort_if_chosen();
     }
     if let Some(event) = event {
@@ -261,9 +267,9 @@ fn abort_if_chosen() {
     }
 }
 
-/// Lists the other threads that are in a call, each with the name of its call.
-fn others(thread: u32) -> Vec<(u32, &'static str)> {
+/// Lists the other threads that are in a call.
+fn others(thread: u32) -> Vec<ThreadInCall> {
     let in_call = slots::slots().filter_map(|(_, slot)| slot.in_progress());
     let others = in_call.filter(|call| call.thread != thread);
-    others.map(|call| (call.thread, call::name(call.call - 1))).collect()
+    others.map(|call| ThreadInCall { thread: call.thread, call: call::name(call.call - 1).into() }).collect()
 }

@@ -1,4 +1,4 @@
-//! Keeps facts about the driver's objects: contexts, kernels, images, memory, limits.
+//! State of the driver's objects: contexts, kernels, images, memory, limits.
 
 pub(crate) mod code;
 pub(crate) mod contexts;

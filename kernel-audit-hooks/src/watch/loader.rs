@@ -1,4 +1,4 @@
-//! Reads what the loader of libraries has mapped: the program and its libraries, their symbols, and the driver.
+//! Inspects the files that the dynamic linker has mapped, finds symbols in them, and locates the driver.
 
 pub(crate) mod build_id;
 pub(crate) mod library;

@@ -1,10 +1,10 @@
 //! The cache in front of NVRTC, which compiles CUDA in the process. NVRTC keeps nothing across processes, so we do.
 //!
-//! `kernel-audit-rtld` binds NVRTC to these hooks, in both directions: `functions` has those that programs call, `imports`
-//! those by which NVRTC asks for files, variables and the time. A recorded run compiles everything as it would alone and
-//! records the result with its `key` and all that NVRTC asked for; `shadow` compiles once more, at another time and place,
-//! to see whether the result depends on these. A preloaded run gets the result back if all answers are still the same
-//! (`observed`).
+//! `kernel-audit-rtld` binds NVRTC to these hooks in both directions: programs call those in `functions`, and
+//! NVRTC reads files, variables and the clock through those in `imports`. A recorded run compiles as usual
+//! and stores each result with its cache `key` and everything NVRTC read. `shadow` compiles again with
+//! another clock and directory to find out whether the result depends on them. A preloaded run reuses a
+//! result if everything NVRTC read is unchanged (`observed`).
 
 mod answer;
 mod entry;
@@ -22,12 +22,12 @@ use kernel_audit_rtld::{Library, Targets};
 
 use crate::watch::process::fork;
 
-/// Binds an NVRTC to the hooks. The auditor calls this when a function of NVRTC is first called, or when NVRTC first calls
-/// out. Returns whether it's bound.
+/// Binds an NVRTC to the hooks and returns whether that worked. The auditor calls this at the first call into
+/// NVRTC, or at NVRTC's first call to an import.
 ///
 /// # Safety
 ///
-/// The library of this number is mapped, and its stubs jump to the targets.
+/// The library with this number is mapped, and its stubs jump to the targets.
 #[cfg_attr(feature = "export", unsafe(no_mangle))]
 pub unsafe extern "C" fn kernel_registry_nvrtc_bind(
     number: usize,

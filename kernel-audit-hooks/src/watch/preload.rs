@@ -1,5 +1,5 @@
-//! Preloads: loads what a file names, in each context as soon as it exists. When the program then loads the same image,
-//! it gets the preloaded one.
+//! Loads the images and kernels listed in a file into each context as soon as it exists. When the program
+//! loads the same image later, it gets the preloaded one.
 
 pub(crate) mod baked;
 mod file;
@@ -18,6 +18,7 @@ use cudarc::driver::sys::{CUlimit, CUresult};
 
 use crate::options::{Audit, PreloadAt};
 use crate::preload::{How, Origin, Preload};
+use crate::record::Subject;
 use crate::watch::known::handles::{self, Content};
 use crate::watch::known::{contexts, limits};
 use crate::watch::process::fork;
@@ -26,10 +27,10 @@ use crate::watch::record::recording;
 use outcome::{failed, record_rest};
 use state::{Progress, STATE, STEP, TIMEOUT, content_of, context_of, wait_a_step};
 
-/// Whether anything was preloaded that the program could use.
+/// Whether anything was preloaded.
 static ANY: AtomicBool = AtomicBool::new(false);
 
-/// Finds the image with these bytes in the preload. `hash` is the hash of the bytes.
+/// Finds the image with these bytes in the preload.
 pub(crate) fn content(how: How, hash: u64, image: &[u8]) -> Option<Content> {
     type Key = (How, u64, u64);
     static NAMED: OnceLock<HashMap<Key, Vec<&Origin>>> = OnceLock::new();
@@ -46,7 +47,7 @@ pub(crate) fn content(how: How, hash: u64, image: &[u8]) -> Option<Content> {
     Some(content_of(how, code))
 }
 
-/// Takes the handle of a preloaded image. Each handle is taken once, because the program may unload the image.
+/// Takes the handle of a preloaded image. Each is handed out once, because the program may unload it.
 pub(crate) fn take(content: Content) -> Option<u64> {
     if !ANY.load(Ordering::Relaxed) {
         return None;
@@ -57,12 +58,12 @@ pub(crate) fn take(content: Content) -> Option<u64> {
     Some(handles.remove(0))
 }
 
-/// Forgets an image that the program unloads, once no thread uses the image for a preload.
+/// Forgets an image that the program is about to unload. Waits while it's being preloaded from.
 pub(crate) fn forget(handle: u64) {
     loop {
         let state = STATE.lock();
         if !state.in_use.contains(&handle) {
-            // The lock is held, so no thread begins to use the image.
+            // We hold the lock, so no thread starts to use the image.
             return handles::forget_image(handle);
         }
         drop(state);
@@ -70,7 +71,7 @@ pub(crate) fn forget(handle: u64) {
     }
 }
 
-/// Forgets the images that were preloaded in a context that is gone.
+/// Forgets the images that were preloaded in a destroyed context.
 pub(crate) fn forget_context(context: u64) {
     STATE.lock().images.retain(|(_, (its, _)), _| *its != context);
 }
@@ -91,14 +92,14 @@ pub(crate) fn plan() -> Option<&'static Preload> {
     fork::once(&PLAN, read).as_ref()
 }
 
-/// Returns whether to preload in each context that is made or retained. Otherwise the program says when.
+/// Returns whether to preload in each context that's created or retained. Otherwise the program asks for it.
 pub(crate) fn is_due_with_contexts() -> bool {
     let options = Audit::chosen();
     options.preload.is_some() && options.preload_at == PreloadAt::Context
 }
 
-/// Preloads in the current context now, if a file is given. Returns how many kernels of the preload are loaded, or -1
-/// if there is no context, or nothing to preload. Programs in any language can call this.
+/// Preloads in the current context. Returns the number of loaded kernels, or -1 without a context or a
+/// preload. Programs in any language can call this.
 #[cfg_attr(feature = "export", unsafe(no_mangle))]
 pub extern "C" fn kernel_registry_audit_preload() -> i32 {
     let context = contexts::current();
@@ -110,8 +111,8 @@ pub extern "C" fn kernel_registry_audit_preload() -> i32 {
     in_context(context).map_or(-1, |count| i32::try_from(count).unwrap_or(i32::MAX))
 }
 
-/// Preloads in a context, once. A second thread in the same context waits, so that it loads nothing late meanwhile.
-/// Returns the number of kernels that were loaded.
+/// Preloads in a context, once, and returns the number of loaded kernels. Other threads in the context wait
+/// for it, so that they load nothing late.
 pub(crate) fn in_context(context: u64) -> Option<usize> {
     let plan = plan()?;
     ANY.store(true, Ordering::Relaxed);
@@ -130,8 +131,8 @@ pub(crate) fn in_context(context: u64) -> Option<usize> {
     Some(count)
 }
 
-/// Returns the result of setting a limit. Once printf and the heap are primed, the driver refuses to set their sizes.
-/// If a preload has primed them, the call succeeds if their sizes are large enough.
+/// Returns the result for a program that sets a limit. The driver refuses to set the sizes of printf buffer
+/// and heap once they're primed. If that was our doing, the call succeeds if the sizes suffice.
 pub(crate) fn answer_to_limit(which: CUlimit, bytes: usize, answer: CUresult) -> CUresult {
     let is_set_up = || STATE.lock().contexts.get(&contexts::current_with_id().1) == Some(&Progress::Done);
     if answer != CUresult::CUDA_ERROR_INVALID_VALUE || !ANY.load(Ordering::Relaxed) || !is_set_up() {
@@ -141,16 +142,17 @@ pub(crate) fn answer_to_limit(which: CUlimit, bytes: usize, answer: CUresult) ->
     if its >= bytes {
         return CUresult::CUDA_SUCCESS;
     }
-    if let (Some(name), Some(_)) = (limits::name_of(which), plan().filter(|plan| !plan.prime.is_nothing())) {
-        let line = name.split(' ').next().unwrap_or(name);
+    if let (Some(limit), Some(_)) = (limits::limit_of(which), plan().filter(|plan| !plan.prime.is_nothing()))
+    {
+        let (name, line) = (limit.as_str(), crate::preload::word_of(limit));
         say(&format!(
-            "the {name} has {its} bytes since it was preloaded, and cannot get {bytes}: write `{line} {bytes}` into the preload, or record again"
+            "the {name} has {its} bytes since it was preloaded, and can't get {bytes}: write `{line} {bytes}` into the preload, or record again"
         ));
     }
     answer
 }
 
-/// Calls `act` in a context, even if this thread is capturing. If the driver does not make the context current, records
+/// Calls `act` in a context, even if this thread is capturing. If the context can't be made current, records
 /// that, and returns `None`.
 fn within<T>(context: u64, act: impl FnOnce() -> T) -> Option<T> {
     let uncaptured = || {
@@ -161,12 +163,12 @@ fn within<T>(context: u64, act: impl FnOnce() -> T) -> Option<T> {
     };
     let result = contexts::within(context, uncaptured);
     if result.is_none() {
-        failed("everything", "", "the driver does not make the context current");
+        failed(Subject::Rest, "the driver does not make the context current");
     }
     result
 }
 
-/// Begins to preload in a context. If that was begun before, returns its progress.
+/// Starts to preload in a context. If that was started before, returns its progress.
 fn begin(id: u64) -> Option<Progress> {
     match STATE.lock().contexts.entry(id) {
         Entry::Occupied(entry) => Some(*entry.get()),

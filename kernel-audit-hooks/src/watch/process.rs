@@ -1,4 +1,4 @@
-//! Provides what the audit needs of the process: threads, locks that a fork leaves usable, and an output for messages.
+//! Process-level services: threads, fork-safe locks, checked memory reads, and output of messages.
 
 pub(crate) mod end;
 pub(crate) mod fork;

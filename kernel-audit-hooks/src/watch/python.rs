@@ -1,6 +1,5 @@
-//! Reads the Python frames of a thread. CPython 3.11 to 3.15 are read as they lie in memory, in any thread and without
-//! the interpreter's lock. For other versions, and for interpreters without a lock, `locked` asks for the frames of a
-//! thread that may run Python.
+//! Reads Python frames. For CPython 3.11 to 3.15, they're read from memory, for any thread and without the
+//! GIL. Otherwise `locked` uses the C API, only for the current thread and only if it's attached.
 
 mod code;
 pub(crate) mod copied;
@@ -14,13 +13,13 @@ use std::process;
 
 use crate::watch::process::locked::Locked;
 use crate::watch::process::system::{processor_time, thread_number};
-pub(crate) use interpreter::{Frame, Texts, is_ending};
+pub(crate) use interpreter::{Frame, Texts, is_finalizing};
 use structures::Structures;
 
-/// The Python state of the main thread, or 0, since its frames were last read.
+/// The main thread's Python state, or 0, from when its frames were last read.
 static MAIN_THREAD: Locked<u64> = Locked::new();
 
-/// Returns the frames of this thread, the innermost first.
+/// Returns this thread's frames, the innermost first.
 pub(crate) fn frames() -> Vec<Frame> {
     match Structures::find() {
         Some(python) => {
@@ -34,26 +33,25 @@ pub(crate) fn frames() -> Vec<Frame> {
     }
 }
 
-/// Returns the frames of the main thread, the innermost first, if it stands still and its frames were read before.
+/// Returns the main thread's frames, the innermost first, if it isn't running and has been read before.
 pub(crate) fn frames_of_main_thread() -> Option<Vec<Frame>> {
     let python = Structures::find()?;
     let state = *MAIN_THREAD.lock();
-    while_it_stands_still(process::id(), || python.frames(state, &mut Texts::default()))
+    while_stopped(process::id(), || python.frames(state, &mut Texts::default()))
         .filter(|frames| !frames.is_empty())
 }
 
-/// Returns what `read` reads of a thread. Returns `None` if the thread has run in between: it may have freed what was read.
-pub(crate) fn while_it_stands_still<T>(thread: u32, read: impl FnOnce() -> T) -> Option<T> {
+/// Returns the result of `read`, or `None` if the thread ran during it, and may have freed what was read.
+pub(crate) fn while_stopped<T>(thread: u32, read: impl FnOnce() -> T) -> Option<T> {
     let times = || (processor_time(thread), processor_time(thread_number()));
     let (before, own_before) = times();
     let its = read();
     let (after, own_after) = times();
-    // This thread has run, so its own time tells whether the clock is fine enough to see that.
+    // Our own time must have advanced: that shows that the clock's resolution is sufficient.
     (before.is_some() && after == before && own_after > own_before).then_some(its)
 }
 
-/// Finds the frame of the user: the innermost frame that is neither of a package nor of Python's own library; or else
-/// the innermost frame.
+/// Returns the innermost frame outside of packages and the standard library, or else the innermost frame.
 pub(crate) fn find_users_frame(frames: &[Frame]) -> Option<&Frame> {
     const OTHERS: [&str; 4] = ["/site-packages/", "/dist-packages/", "/lib/python", "<frozen "];
     let is_users = |frame: &&Frame| !OTHERS.iter().any(|other| frame.file.contains(other));

@@ -17,7 +17,7 @@ use std::time::Duration;
 use cudarc::driver::sys::{CUcontext, CUdevice, CUresult, CUstream};
 use kernel_registry_cuda::{OnWait, rules, stream_mark};
 
-use crate::record::Kind;
+use crate::record::{Kind, Subject};
 use crate::watch::events;
 use crate::watch::known::contexts;
 use crate::watch::known::devices::Devices;
@@ -190,11 +190,11 @@ const LISTED: u64 = 100;
 fn record_rest(section: &Section) {
     for (hook, all) in section.deferred.iter().filter(|(_, all)| **all > LISTED) {
         let call = Call::plain(*hook);
-        deferred_event(call, &format!("{} more", all - LISTED), &section.kernel);
+        deferred_event(call, Subject::More { count: all - LISTED }, &section.kernel);
     }
 }
 
-fn deferred_event(call: Call, subject: &str, resident: &str) {
+fn deferred_event(call: Call, subject: Subject<&str>, resident: &str) {
     let (kind, rule) = (Kind::Deferred, rules::of(call.name(), true).next());
     let event =
         NewEvent { kind, subject, begun: now(), resident, rule, is_finding: true, ..NewEvent::default() };
@@ -386,7 +386,7 @@ pub(crate) enum Outcome<F> {
 }
 
 /// Defers a call, and records the deferral.
-pub(crate) fn defer<F: FnOnce() -> CUresult + 'static>(free: Free, subject: &str, make: F) -> Outcome<F> {
+pub(crate) fn defer<F: FnOnce() -> CUresult + 'static>(free: Free, make: F) -> Outcome<F> {
     let mut state = STATE.lock();
     let State { sections, deferred, .. } = &mut *state;
     let Some(section) = find_strictest(sections, free.devices) else { return Outcome::NotNeeded(make) };
@@ -400,7 +400,7 @@ pub(crate) fn defer<F: FnOnce() -> CUresult + 'static>(free: Free, subject: &str
     let listed = (*count <= LISTED).then(|| section.kernel.clone());
     drop(state);
     if let Some(kernel) = listed {
-        deferred_event(call, subject, &kernel);
+        deferred_event(call, call.described(), &kernel);
     }
     Outcome::Deferred
 }

@@ -1,6 +1,6 @@
-//! Finds where the time of a stretch goes: from ready on, or between two marks of the program. A thread of the audit
-//! looks each millisecond at what each thread of the program does, and where. The stretch is recorded when it has ended.
-//! Without the option `first` nothing is looked at.
+//! A sampling profiler for stretches of time: from ready on, or between two marks of the program. A thread
+//! samples each of the program's threads every millisecond. A stretch is recorded once it has ended. Does
+//! nothing without the option `first`.
 
 mod answer;
 mod groups;
@@ -25,35 +25,35 @@ use answer::Reader;
 use samples::{Samples, Stretch};
 use threads::Threads;
 
-/// The most stretches of a process: a service can mark each request.
+/// Limits the stretches of a process, because a service can mark each request.
 const MOST: u32 = 64;
 
-/// The time between two looks.
+/// The sampling interval.
 const STEP: Duration = Duration::from_millis(1);
 
-/// How many times longer than the work of a look the time to the next one is at least.
+/// The minimum pause between samples, as a multiple of the work for one.
 const REST: u32 = 4;
 
-/// How many times longer than the interruption of a thread the time to the next one is at least.
-const UNDISTURBED: u32 = 25;
+/// The minimum pause between samples, as a multiple of a thread's interruption.
+const INTERRUPTION_REST: u32 = 25;
 
-/// How long the end of the process waits until stretches are recorded.
+/// How long exit waits for stretches to be recorded.
 const AT_EXIT: Duration = Duration::from_secs(2);
 
-/// The name of the stretch that begins when the program is ready.
+/// The name of the stretch that starts at ready.
 const FROM_READY: &str = "ready";
 
 #[derive(Default)]
 struct State {
     current: Option<Arc<Stretch>>,
-    /// Stretches whose samples are not recorded yet, and when they ended.
+    /// Stretches that haven't been recorded yet, and their ends.
     ended: Vec<(Arc<Stretch>, u64)>,
-    /// The number of stretches so far, also of those that are not looked at.
+    /// The number of stretches so far.
     count: u32,
-    /// Whether a thread looks.
-    looks: bool,
-    /// The number of threads that record.
-    record: u32,
+    /// Whether the sampling thread runs.
+    is_sampling: bool,
+    /// The number of threads that are recording a stretch.
+    writers: u32,
 }
 
 static STATE: Locked<State> = Locked::new();
@@ -67,11 +67,11 @@ impl State {
     }
 
     fn is_recorded(&self) -> bool {
-        !self.looks && self.record == 0
+        !self.is_sampling && self.writers == 0
     }
 }
 
-/// Begins a stretch of this name, and ends the one before. Null or an empty name only ends.
+/// Starts a stretch with this name, and ends the current one. Null or an empty name only ends it.
 ///
 /// # Safety
 ///
@@ -86,7 +86,6 @@ pub unsafe extern "C" fn kernel_registry_audit_mark(name: *const c_char) {
     begin(name.as_deref().unwrap_or_default());
 }
 
-/// Begins a stretch of this name, and ends the one before. An empty name only ends.
 fn begin(name: &str) {
     let Some(longest) = Audit::chosen().first else { return };
     let at = now();
@@ -98,13 +97,13 @@ fn begin(name: &str) {
     state.count += 1;
     let ends = at.saturating_add(nanoseconds(longest));
     state.current = Some(Arc::new(Stretch { name: name.to_owned(), number: state.count, begun: at, ends }));
-    if !mem::replace(&mut state.looks, true) {
+    if !mem::replace(&mut state.is_sampling, true) {
         drop(state);
         start();
     }
 }
 
-/// Begins the stretch from ready on, unless the program has marked a stretch itself.
+/// Starts the stretch from ready on, unless the program has marked one itself.
 pub(crate) fn begin_at_ready() {
     if Audit::chosen().first.is_some() && STATE.lock().count == 0 {
         begin(FROM_READY);
@@ -122,60 +121,59 @@ fn start() {
                     thread::sleep(STEP);
                 }
             }
-            // SAFETY: `at_exit` is called without arguments, and stays where it is.
+            // SAFETY: `at_exit` takes no arguments, and is never unloaded.
             unsafe { libc::atexit(at_exit) };
         })
     });
-    if let Err(error) = own_threads::start(look) {
-        recording::mark_thread_lacking(&error, "it is not known where the time goes");
+    if let Err(error) = own_threads::start(sample_threads) {
+        recording::mark_thread_lacking(&error, "where the time goes is unknown");
         let mut state = STATE.lock();
-        (state.looks, state.current) = (false, None);
+        (state.is_sampling, state.current) = (false, None);
         state.ended.clear();
     }
 }
 
-/// Looks at the threads until no stretch is left.
-fn look() {
+/// Samples all threads until there's no current stretch.
+fn sample_threads() {
     let (mut reader, mut threads) = (Reader::default(), Threads::default());
-    let mut looked = None::<(Arc<Stretch>, Samples)>;
+    let mut sampled = None::<(Arc<Stretch>, Samples)>;
     loop {
         let (begun, waited) = (Instant::now(), reader.waited);
-        // A request doesn't include what Python frees at its end.
-        let is_ending = python::is_ending() == Some(true);
+        // The interpreter's cleanup isn't part of the last request.
+        let is_finalizing = python::is_finalizing() == Some(true);
         let (current, ended) = {
             let mut state = STATE.lock();
             let time = now();
-            if state.current.as_ref().is_some_and(|stretch| is_ending || time >= stretch.ends) {
+            if state.current.as_ref().is_some_and(|stretch| is_finalizing || time >= stretch.ends) {
                 state.end(time);
             }
             let ended = mem::take(&mut state.ended);
-            state.record += ended.len() as u32;
-            state.looks = state.current.is_some();
+            state.writers += ended.len() as u32;
+            state.is_sampling = state.current.is_some();
             (state.current.clone(), ended)
         };
         for (stretch, end) in ended {
-            let samples = looked.take_if(|(its, _)| Arc::ptr_eq(its, &stretch));
+            let samples = sampled.take_if(|(its, _)| Arc::ptr_eq(its, &stretch));
             record(stretch, end, samples.map(|(_, samples)| samples).unwrap_or_default());
         }
         let Some(stretch) = current else { return };
-        let (_, samples) = looked.get_or_insert_with(|| (stretch.clone(), Samples::from(stretch.begun)));
-        samples.look(&mut reader, &mut threads);
+        let (_, samples) = sampled.get_or_insert_with(|| (stretch.clone(), Samples::from(stretch.begun)));
+        samples.take(&mut reader, &mut threads);
         let took = begun.elapsed();
         let worked = took.saturating_sub(reader.waited - waited);
-        let undisturbed = mem::take(&mut reader.interrupted) * UNDISTURBED;
-        thread::sleep(STEP.saturating_sub(took).max(worked * REST).max(undisturbed));
+        let rest = mem::take(&mut reader.interrupted) * INTERRUPTION_REST;
+        thread::sleep(STEP.saturating_sub(took).max(worked * REST).max(rest));
     }
 }
 
-/// Names what was seen, and records it. That can take longer than the next stretch may wait, so a thread of its own does
-/// it.
+/// Symbolizes the samples and records them. This takes too long for the sampling thread, so it has its own.
 fn record(stretch: Arc<Stretch>, end: u64, mut samples: Samples) {
     samples.end(end.saturating_sub(stretch.begun));
     let write = move || {
         groups::write(&stretch, end, &samples);
-        STATE.lock().record -= 1;
+        STATE.lock().writers -= 1;
     };
     if own_threads::start(write).is_err() {
-        STATE.lock().record -= 1;
+        STATE.lock().writers -= 1;
     }
 }

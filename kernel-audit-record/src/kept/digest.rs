@@ -1,16 +1,16 @@
-//! Digests: SHA-256, which nobody can find other bytes for.
+//! SHA-256 digests. They're cryptographic because a digest is all that ties a preload to code that will run.
 
 use std::fmt;
 use std::str::FromStr;
 
 use sha2::{Digest as _, Sha256};
 
-/// A digest of 256 bits. It displays itself, and is parsed, as 64 hexadecimal digits.
+/// A digest of 256 bits. Its text has 64 hexadecimal digits.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest(pub(super) [u8; 32]);
 
 impl Digest {
-    /// The digest of bytes.
+    /// Returns the digest of these bytes.
     pub fn new(bytes: &[u8]) -> Self {
         Digest(Sha256::digest(bytes).into())
     }
@@ -45,12 +45,12 @@ impl FromStr for Digest {
     }
 }
 
-/// Makes the digest of several texts, each with its length: no two lists of texts have the same.
+/// Hashes a list of texts. Each is prefixed with its length, so that no two lists are hashed alike.
 #[derive(Clone)]
 pub struct Hasher(Sha256);
 
 impl Hasher {
-    /// A hasher whose digests are those of this purpose, and of no other.
+    /// Returns a hasher whose digests never equal those for another purpose.
     pub fn new(purpose: &str) -> Self {
         let mut hasher = Hasher(Sha256::new());
         hasher.add(purpose.as_bytes());
@@ -63,7 +63,7 @@ impl Hasher {
         self.0.update(text);
     }
 
-    /// The digest of all texts.
+    /// Returns the digest of all texts.
     pub fn digest(self) -> Digest {
         Digest(self.0.finalize().into())
     }

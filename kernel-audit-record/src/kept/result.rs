@@ -1,77 +1,75 @@
-//! A result of NVRTC, and the bytes of its file.
+//! A cached result of NVRTC, and its encoding in a file.
 
 use std::io;
 
 use super::digest::Digest;
 
-/// The first bytes of a file. The number is that of its format.
+/// The first bytes of a file. They end with the version of the format.
 const MAGIC: &[u8; 8] = b"KRNVRTC3";
 
-/// The most parts and names that a file can have.
+/// Limits the lengths of the lists in a file.
 const MOST: u32 = 1 << 16;
 
-/// What NVRTC made of a program.
+/// A cached result: everything that NVRTC returned for a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[doc(hidden)]
-pub struct Kept {
-    /// The digest of all that the result depends on.
+pub struct Cached {
+    /// The digest of the program, its options and the compiler.
     pub key: Digest,
-    /// The name of the program, as its author gave it, or a kernel of it.
+    /// The program's name, or its first name expression.
     pub name: String,
-    /// What the functions of NVRTC that return results answered, in their order.
+    /// The outputs, in the order of the functions that return them.
     pub parts: Vec<Part>,
-    /// Names in the program, and how the compiler has lowered them.
+    /// Pairs of name expression and lowered name.
     pub names: Vec<(Vec<u8>, Vec<u8>)>,
-    /// What the compiler asked for. The result holds as long as the answers are the same.
+    /// The result is valid as long as none of these changes.
     pub dependencies: Vec<Dependency>,
 }
 
-/// Something that the compiler asked for, and the answer.
+/// Something that the compiler has read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[doc(hidden)]
 pub enum Dependency {
     Path {
-        /// The path, as the compiler named it.
         path: Vec<u8>,
-        /// Whether the path is relative to the folder of the program's name, which the next run may choose anew.
+        /// Whether the path is relative to the folder in the program's name, which differs between runs.
         in_folder: bool,
-        was: Was,
+        state: PathState,
     },
-    /// A variable of the environment. The digest is that of its value, or none if it isn't set.
+    /// A variable of the environment, with the digest of its value, or `None` if it isn't set.
     Variable { name: Vec<u8>, value: Option<Digest> },
     /// The working directory.
     Directory(Digest),
 }
 
-/// What was at a path.
+/// The state of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(hidden)]
-pub enum Was {
+pub enum PathState {
     Missing,
     Folder,
-    /// Something that the compiler did not open.
+    /// A file that the compiler didn't open.
     File,
-    /// A file with contents of this digest.
+    /// A file with this digest.
     Content(Digest),
 }
 
-/// What one function of NVRTC answered, such as `nvrtcGetPTX`.
+/// The result of one function, such as `nvrtcGetPTX`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[doc(hidden)]
 pub struct Part {
-    /// The answer: 0 is success.
+    /// The returned code: 0 is success.
     pub answer: u32,
-    /// The bytes that it stored.
     pub bytes: Vec<u8>,
 }
 
-impl Kept {
-    /// The size of the results in bytes.
+impl Cached {
+    /// Returns the size of all outputs in bytes.
     pub fn size(&self) -> u64 {
         self.parts.iter().map(|part| part.bytes.len() as u64).sum()
     }
 
-    /// The bytes of its file.
+    /// Returns the contents of the result's file.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
         let add = |bytes: &mut Vec<u8>, text: &[u8]| {
@@ -105,9 +103,9 @@ impl Kept {
         bytes
     }
 
-    /// Reads the bytes of a file, which may be any bytes.
-    pub fn decode(bytes: &[u8]) -> io::Result<Kept> {
-        const DAMAGED: &str = "it is damaged, or of another version";
+    /// Decodes the contents of a file. They may be hostile.
+    pub fn decode(bytes: &[u8]) -> io::Result<Cached> {
+        const DAMAGED: &str = "it's damaged, or of another version";
         let mut rest = Bytes(bytes);
         let mut read = || {
             if rest.take(MAGIC.len())? != MAGIC {
@@ -125,22 +123,22 @@ impl Kept {
             for _ in 0..rest.count()? {
                 dependencies.push(rest.dependency()?);
             }
-            rest.0.is_empty().then_some(Kept { key, name, parts, names, dependencies })
+            rest.0.is_empty().then_some(Cached { key, name, parts, names, dependencies })
         };
         read().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, DAMAGED))
     }
 }
 
 impl Dependency {
-    /// Returns the byte that tells the variant and what was there, and the digest in the file, if any.
+    /// Returns the byte that encodes the kind of dependency, and the digest that follows, if any.
     fn code(&self) -> (u8, Option<Digest>) {
         match self {
-            Dependency::Path { in_folder, was, .. } => {
-                let (kind, digest) = match was {
-                    Was::Missing => (0, None),
-                    Was::Folder => (1, None),
-                    Was::File => (2, None),
-                    Was::Content(digest) => (3, Some(*digest)),
+            Dependency::Path { in_folder, state, .. } => {
+                let (kind, digest) = match state {
+                    PathState::Missing => (0, None),
+                    PathState::Folder => (1, None),
+                    PathState::File => (2, None),
+                    PathState::Content(digest) => (3, Some(*digest)),
                 };
                 (kind + if *in_folder { IN_FOLDER } else { 0 }, digest)
             }
@@ -151,10 +149,10 @@ impl Dependency {
     }
 }
 
-/// Added to the byte of a path that is relative to the program's folder.
+/// Added to the kind of a path that is relative to the program's folder.
 const IN_FOLDER: u8 = 16;
 
-/// The bytes of a file that were not read yet.
+/// The bytes of a file that are left to decode.
 struct Bytes<'a>(&'a [u8]);
 
 impl<'a> Bytes<'a> {
@@ -190,19 +188,19 @@ impl<'a> Bytes<'a> {
             return Some(Dependency::Directory(self.digest()?));
         }
         let text = self.text()?.to_vec();
-        let path = |was| Dependency::Path { path: text.clone(), in_folder, was };
+        let path = |state| Dependency::Path { path: text.clone(), in_folder, state };
         Some(match kind {
-            0 => path(Was::Missing),
-            1 => path(Was::Folder),
-            2 => path(Was::File),
-            3 => path(Was::Content(self.digest()?)),
+            0 => path(PathState::Missing),
+            1 => path(PathState::Folder),
+            2 => path(PathState::File),
+            3 => path(PathState::Content(self.digest()?)),
             4 => Dependency::Variable { name: text, value: None },
             5 => Dependency::Variable { name: text, value: Some(self.digest()?) },
             _ => return None,
         })
     }
 
-    /// Bytes behind their length.
+    /// Reads a length, and as many bytes.
     fn text(&mut self) -> Option<&'a [u8]> {
         let length = self.number()?;
         self.take(length as usize)
@@ -214,45 +212,54 @@ mod tests {
     use super::*;
     use crate::kept::digest::Hasher;
 
-    fn kept() -> Kept {
+    fn cached() -> Cached {
         let part = |answer, bytes: &[u8]| Part { answer, bytes: bytes.to_vec() };
         let mut hasher = Hasher::new("test");
         hasher.add(b"program");
         let digest = Digest::new(b"x");
-        Kept {
+        Cached {
             key: hasher.digest(),
             name: "saxpy".to_owned(),
             parts: vec![part(0, b"ptx"), part(7, b"")],
             names: vec![(b"k<int>".to_vec(), b"_Z1kIiEvv".to_vec())],
-            dependencies: [Was::Missing, Was::Folder, Was::File, Was::Content(digest)]
-                .map(|was| Dependency::Path { path: b"x.h".to_vec(), in_folder: was == Was::File, was })
-                .into_iter()
-                .chain([None, Some(digest)].map(|value| Dependency::Variable { name: b"X".to_vec(), value }))
-                .chain([Dependency::Directory(digest)])
-                .collect(),
+            dependencies: [
+                PathState::Missing,
+                PathState::Folder,
+                PathState::File,
+                PathState::Content(digest),
+            ]
+            .map(|state| Dependency::Path {
+                path: b"x.h".to_vec(),
+                in_folder: state == PathState::File,
+                state,
+            })
+            .into_iter()
+            .chain([None, Some(digest)].map(|value| Dependency::Variable { name: b"X".to_vec(), value }))
+            .chain([Dependency::Directory(digest)])
+            .collect(),
         }
     }
 
     #[test]
     fn what_is_written_is_read() {
-        let bytes = kept().encode();
-        assert_eq!(Kept::decode(&bytes).unwrap(), kept());
-        assert_eq!(kept().size(), 3);
+        let bytes = cached().encode();
+        assert_eq!(Cached::decode(&bytes).unwrap(), cached());
+        assert_eq!(cached().size(), 3);
     }
 
     #[test]
     fn damaged_bytes_are_an_error_or_another_result() {
-        let bytes = kept().encode();
+        let bytes = cached().encode();
         for end in 0..bytes.len() {
-            assert!(Kept::decode(&bytes[..end]).is_err(), "{end}");
+            assert!(Cached::decode(&bytes[..end]).is_err(), "{end}");
         }
         for at in 0..bytes.len() {
             for bit in 0..8 {
                 let mut damaged = bytes.clone();
                 damaged[at] ^= 1 << bit;
-                assert_ne!(Kept::decode(&damaged).ok(), Some(kept()), "{at}");
+                assert_ne!(Cached::decode(&damaged).ok(), Some(cached()), "{at}");
             }
         }
-        assert!(Kept::decode(&[bytes, vec![0]].concat()).is_err());
+        assert!(Cached::decode(&[bytes, vec![0]].concat()).is_err());
     }
 }

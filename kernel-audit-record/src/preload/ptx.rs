@@ -4,8 +4,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use kernel_registry_files::sha256;
 use kernel_registry_format::baked;
-use sha2::{Digest as _, Sha256};
 
 use super::origin::{Malformed, Origin};
 
@@ -61,12 +61,4 @@ pub fn baked_key(ptx: &[u8], options: &str) -> [u8; 32] {
     let lines: String =
         options.split(',').filter(|line| !line.is_empty()).map(|line| format!("{line}\n")).collect();
     sha256(&baked::key_parts(baked::text(ptx), &lines))
-}
-
-/// The hash of files of machine code.
-#[doc(hidden)]
-pub fn sha256(parts: &[&[u8]]) -> [u8; 32] {
-    let mut hash = Sha256::new();
-    parts.iter().for_each(|part| hash.update(part));
-    hash.finalize().into()
 }

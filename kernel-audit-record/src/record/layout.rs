@@ -10,7 +10,7 @@ use super::texts::LONGEST;
 pub const MAGIC: u64 = u64::from_le_bytes(*b"kr-audit");
 /// The version of the format. A reader refuses other versions.
 #[doc(hidden)]
-pub const VERSION: u32 = 13;
+pub const VERSION: u32 = 14;
 
 /// The number of threads that can have a slot.
 #[doc(hidden)]
@@ -126,18 +126,20 @@ pub struct RawEvent {
     pub took: AtomicU64,
     pub stream: AtomicU64,
     pub context: AtomicU64,
-    pub bytes: AtomicU64,
     pub result: AtomicU32,
+    /// The [`Subject`](super::Subject)'s fields.
+    pub subject: AtomicU16,
+    pub code: AtomicU16,
+    pub numbers: [AtomicU64; 2],
+    pub texts: [Text; 3],
     pub call: Text,
-    pub subject: Text,
-    pub image: Text,
-    pub origin: Text,
     pub resident: Text,
     pub rule: Text,
-    pub remedy: Text,
     pub library: Text,
     pub caller: Text,
-    pub text: Text,
+    pub stack: Text,
+    /// Of a hang the bytes of its [`Explanation`](super::Explanation), of other events the text `reason`.
+    pub details: Text,
 }
 
 /// The part of the file before its events, which follow as an array.
@@ -164,11 +166,11 @@ pub const fn size(room: usize) -> usize {
 ///
 /// `record` is a mapped record of this process.
 #[doc(hidden)]
-pub unsafe fn write(record: *const Layout, text: &str, has_room: impl Fn(usize) -> bool) -> u32 {
+pub unsafe fn write(record: *const Layout, text: &[u8], has_room: impl Fn(usize) -> bool) -> u32 {
     if text.is_empty() {
         return 0;
     }
-    let text = &text.as_bytes()[..text.len().min(LONGEST)];
+    let text = &text[..text.len().min(LONGEST)];
     let length = (text.len() as u32).to_le_bytes();
     let whole = (length.len() + text.len()) as u64;
     // SAFETY: the caller's promise; the header is made of atomics.

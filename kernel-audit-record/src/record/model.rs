@@ -1,6 +1,8 @@
 //! Types for what a record contains: a report, and its events.
 
+use super::explanation::Explanation;
 use super::stretch::Stretch;
+use super::subject::Subject;
 use super::texts::SharedText;
 
 /// The contents of a record.
@@ -35,7 +37,7 @@ pub struct Report {
     /// The events, in the order in which they ended.
     pub events: Vec<Event>,
     /// The events of [preloading](crate::preload) kernels, images and limits. If an event's `result` is not 0, its
-    /// `text` says why the preload failed.
+    /// `reason` says why the preload failed.
     pub preloaded: Vec<Event>,
     /// The stretches of time that were looked at, and what they were spent on.
     pub stretches: Vec<Stretch>,
@@ -125,26 +127,17 @@ pub struct Event {
     pub stream: u64,
     /// The handle of the context, or 0.
     pub context: u64,
-    /// The size of an image in bytes, or 0.
-    pub bytes: u64,
     /// The driver's result: 0 is success.
     pub result: u32,
     /// The driver's function.
     pub call: SharedText,
-    /// The kernel, the kind of an image, or the limit.
-    pub subject: SharedText,
-    /// The image of the kernel, and the library that loaded the image.
-    pub image: SharedText,
-    /// The origin of the image, as a [preload](crate::preload) writes it, if the image is part of a file of the
-    /// process.
-    pub origin: SharedText,
+    /// What the event is about.
+    pub subject: Subject,
     /// The resident kernel for which the call would have waited; for a slow call or a hang, a kernel that ran
     /// meanwhile; or nothing.
     pub resident: SharedText,
     /// The name of the [rule](crate::rules) by which the call waits, if one was found.
     pub rule: SharedText,
-    /// The change that prevents a hang, if one is known. A [`Cause`](crate::Cause) has the remedies of other findings.
-    pub remedy: SharedText,
     /// The commands that prevent a late load, or a hang because of one, without a change to the program. The command of the audit, which knows
     /// how the program was run, adds them; in a record there are none.
     pub commands: Vec<SharedText>,
@@ -152,8 +145,14 @@ pub struct Event {
     pub library: SharedText,
     /// The function that made the call, with its library; in Python the file, the line and the function of the user.
     pub caller: SharedText,
-    /// The stack, or the explanation of a hang.
-    pub text: SharedText,
+    /// The stack of the call, a line for each frame.
+    pub stack: SharedText,
+    /// Why something was not preloaded, or why the result of a compilation isn't kept; or nothing.
+    pub reason: SharedText,
+    /// What a call waits for that hangs, if the record had room for it.
+    pub explanation: Option<Box<Explanation>>,
+    /// The explanation in sentences. The command of the audit adds them; in a record there are none.
+    pub words: SharedText,
 }
 
 impl Event {
@@ -183,7 +182,7 @@ pub enum Kind {
     Resize = 3,
     /// Another call that took long.
     Slow = 4,
-    /// A call that did not return for long. The event's `text` explains the wait.
+    /// A call that did not return for long. The event's `explanation` says what it waits for.
     Hang = 5,
     /// A call that was refused, after the program was ready or while a kernel was resident.
     Refused = 6,
@@ -193,13 +192,12 @@ pub enum Kind {
     Deferred = 8,
     /// A call that waits for a resident kernel, and was made nevertheless.
     Waits = 9,
-    /// A kernel, an image or a limit of a [preload](crate::preload). If `result` is not 0, `text` says why it was not
-    /// preloaded.
+    /// A kernel, an image or a limit of a [preload](crate::preload). If `result` is not 0, `reason` says why it was
+    /// not preloaded.
     Preload = 10,
-    /// A program was compiled by NVRTC. `subject` is the name of the program or a kernel, `image` says what was compiled for how long a text, `origin`
-    /// is the [key](crate::preload::Preload::compiled) of its result, and `bytes` the size of that.
+    /// NVRTC compiled a program.
     Compile = 11,
-    /// What NVRTC had compiled before, in this process or in the recorded one, was given back.
+    /// NVRTC's earlier result for the same program was returned, of this process or of the recorded one.
     Kept = 12,
     /// A [stretch](super::Stretch) of time that was looked at.
     Stretch = 13,
@@ -241,12 +239,6 @@ impl From<Kind> for &'static str {
         kind.as_str()
     }
 }
-
-/// The `subject` of an event about an image of PTX, which the driver compiles.
-pub const PTX: &str = "PTX";
-
-/// The `subject` of an image of PTX in whose place machine code was loaded, which [`kernel-audit bake`](crate::preload::baked_file) has made.
-pub const BAKED: &str = "machine code for PTX";
 
 /// Writes times as numbers in JSON.
 #[cfg(feature = "serde")]

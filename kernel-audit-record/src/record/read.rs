@@ -4,10 +4,13 @@ use std::fmt;
 use std::mem::offset_of;
 
 use super::collected;
-use super::layout::{Header, Layout, LongCall, MAGIC, RawEvent, SAMPLES, SLOTS, Sample, VERSION};
+use super::explanation::Explanation;
+use super::layout::{Header, Layout, LongCall, MAGIC, RawEvent, SAMPLES, SLOTS, Sample, Text, VERSION};
 use super::model::{Activity, CallInProgress, Event, Kind, Report};
 use super::slot::Slot;
-use super::texts::Texts;
+use super::stretch::{Spending, Spent, Stretch};
+use super::subject::{Fields, Subject};
+use super::texts::{SharedText, Texts};
 
 /// Reads a record. Any bytes are read without a panic: offsets that lead outside of the record give empty texts.
 ///
@@ -37,12 +40,18 @@ pub fn read(bytes: &[u8]) -> Result<Report, NotRead> {
         })
         .collect();
     activity.sort_by_key(|sample| sample.at);
-    let read = (0..events.min(room) as usize)
-        .filter_map(|index| event(bytes, size_of::<Layout>() + index * size_of::<RawEvent>(), &mut texts));
-    let (others, events_read): (Vec<_>, Vec<_>) =
-        read.partition(|event: &Event| matches!(event.kind, Kind::Preload | Kind::Stretch | Kind::Spent));
-    let stretches = collected::stretches(&others);
-    let preloaded = others.into_iter().filter(|event| event.kind == Kind::Preload).collect();
+    let (mut read, mut preloaded) = (Vec::new(), Vec::new());
+    let (mut stretches, mut parts) = (Vec::new(), Vec::new());
+    for index in 0..events.min(room) as usize {
+        let at = size_of::<Layout>() + index * size_of::<RawEvent>();
+        match Kind::from_number(u16_at(bytes, at + offset_of!(RawEvent, kind))) {
+            Some(Kind::Stretch) => stretches.push(stretch(bytes, at, &mut texts)),
+            Some(Kind::Spent) => parts.push(spent(bytes, at, &mut texts)),
+            Some(Kind::Preload) => preloaded.extend(event(bytes, at, &mut texts)),
+            _ => read.extend(event(bytes, at, &mut texts)),
+        }
+    }
+    let stretches = collected::stretches(stretches, parts);
     let slots = || (0..SLOTS).map(|index| offset_of!(Layout, slots) + index * size_of::<Slot>());
     let of_slots = |offset| slots().map(|at| u64_at(bytes, at + offset)).fold(0_u64, u64::wrapping_add);
     let functions = texts.at(u32_at(bytes, offset_of!(Header, functions)));
@@ -57,7 +66,7 @@ pub fn read(bytes: &[u8]) -> Result<Report, NotRead> {
         calls: header(offset_of!(Header, calls)).wrapping_add(of_slots(offset_of!(Slot, sequence))),
         ended: u32_at(bytes, offset_of!(Header, ended)) != 0,
         uses_kernel_registry: u32_at(bytes, offset_of!(Header, uses_kernel_registry)) != 0,
-        events: events_read,
+        events: read,
         preloaded,
         stretches,
         dropped: events.saturating_sub(room).saturating_add(header(offset_of!(Header, left_out))),
@@ -102,31 +111,66 @@ fn sample(bytes: &[u8], at: usize, texts: &mut Texts<'_>) -> Option<Activity> {
 }
 
 fn event(bytes: &[u8], at: usize, texts: &mut Texts<'_>) -> Option<Event> {
-    let mut text = |offset| texts.at(u32_at(bytes, at + offset));
     let kind = Kind::from_number(u16_at(bytes, at + offset_of!(RawEvent, kind)))?;
-    Some(Event {
+    let mut text = |offset| texts.at(u32_at(bytes, at + offset));
+    let subject = Subject::from_fields(fields(bytes, at, &mut text));
+    let details = u32_at(bytes, at + offset_of!(RawEvent, details));
+    let mut event = Event {
         kind,
         thread: u32_at(bytes, at + offset_of!(RawEvent, thread)),
         begun: u64_at(bytes, at + offset_of!(RawEvent, begun)),
         took: u64_at(bytes, at + offset_of!(RawEvent, took)),
         stream: u64_at(bytes, at + offset_of!(RawEvent, stream)),
         context: u64_at(bytes, at + offset_of!(RawEvent, context)),
-        bytes: u64_at(bytes, at + offset_of!(RawEvent, bytes)),
         result: u32_at(bytes, at + offset_of!(RawEvent, result)),
         is_finding: u8_at(bytes, at + offset_of!(RawEvent, is_finding)) != 0,
         has_returned: kind != Kind::Hang || u8_at(bytes, at + offset_of!(RawEvent, has_returned)) != 0,
+        subject,
         call: text(offset_of!(RawEvent, call)),
-        subject: text(offset_of!(RawEvent, subject)),
-        image: text(offset_of!(RawEvent, image)),
-        origin: text(offset_of!(RawEvent, origin)),
         resident: text(offset_of!(RawEvent, resident)),
         rule: text(offset_of!(RawEvent, rule)),
-        remedy: text(offset_of!(RawEvent, remedy)),
-        commands: Vec::new(),
         library: text(offset_of!(RawEvent, library)),
         caller: text(offset_of!(RawEvent, caller)),
-        text: text(offset_of!(RawEvent, text)),
-    })
+        stack: text(offset_of!(RawEvent, stack)),
+        ..Event::default()
+    };
+    match kind {
+        Kind::Hang => {
+            event.explanation = texts.bytes_at(details).and_then(Explanation::from_bytes).map(Box::new)
+        }
+        _ => event.reason = texts.at(details),
+    }
+    Some(event)
+}
+
+fn fields(bytes: &[u8], at: usize, text: &mut impl FnMut(usize) -> SharedText) -> Fields<SharedText> {
+    let number = |index| u64_at(bytes, at + offset_of!(RawEvent, numbers) + index * size_of::<u64>());
+    Fields {
+        kind: u16_at(bytes, at + offset_of!(RawEvent, subject)),
+        code: u16_at(bytes, at + offset_of!(RawEvent, code)),
+        numbers: [number(0), number(1)],
+        texts: [0, 1, 2].map(|index| text(offset_of!(RawEvent, texts) + index * size_of::<Text>())),
+    }
+}
+
+/// Returns a stretch, with the number by which its parts name it.
+fn stretch(bytes: &[u8], at: usize, texts: &mut Texts<'_>) -> (u64, Stretch) {
+    let fields = fields(bytes, at, &mut |offset| texts.at(u32_at(bytes, at + offset)));
+    let ([looks, lost], [name, ..]) = (fields.numbers, fields.texts);
+    let [begun, took, number] =
+        [offset_of!(RawEvent, begun), offset_of!(RawEvent, took), offset_of!(RawEvent, context)]
+            .map(|offset| u64_at(bytes, at + offset));
+    (number, Stretch { name, begun, took, looks, lost, spent: Vec::new() })
+}
+
+/// Returns what a part of a stretch was spent on, with the number of the stretch.
+fn spent(bytes: &[u8], at: usize, texts: &mut Texts<'_>) -> (u64, Spent) {
+    let mut text = |offset| texts.at(u32_at(bytes, at + offset));
+    let Fields { code, numbers: [looks, _], texts: [function, user, _], .. } = fields(bytes, at, &mut text);
+    let stack = text(offset_of!(RawEvent, stack));
+    let took = u64_at(bytes, at + offset_of!(RawEvent, took));
+    let what = Spending::from_number(code.into());
+    (u64_at(bytes, at + offset_of!(RawEvent, context)), Spent { what, took, looks, function, user, stack })
 }
 
 pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {

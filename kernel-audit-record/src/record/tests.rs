@@ -11,6 +11,9 @@ use super::*;
 
 const ROOM: usize = 100;
 
+/// The number of a subject with three texts: a kernel with its image.
+const SUBJECT: u8 = 2;
+
 fn empty_record() -> Vec<u8> {
     record_with_room(ROOM)
 }
@@ -48,7 +51,7 @@ fn numbers_that_lead_outside_are_read() {
     }
     let report = read(&bytes).expect("a record");
     assert_eq!(report.events.len(), ROOM);
-    assert!(report.events.iter().all(|event| event.subject.is_empty()));
+    assert!(report.events.iter().all(|event| event.subject.is_nothing() && event.call.is_empty()));
 }
 
 #[test]
@@ -74,7 +77,8 @@ fn record_of_long_texts(events: usize, apart: usize) -> Vec<u8> {
     }
     for event in bytes[size_of::<Layout>()..].chunks_mut(size_of::<RawEvent>()) {
         event[..4].copy_from_slice(&(Kind::Load as u32).to_le_bytes());
-        event[offset_of!(RawEvent, call)..].chunks_mut(4).for_each(|text| text.copy_from_slice(&next()));
+        event[offset_of!(RawEvent, subject)] = SUBJECT;
+        event[offset_of!(RawEvent, texts)..].chunks_mut(4).for_each(|text| text.copy_from_slice(&next()));
     }
     bytes
 }
@@ -86,18 +90,9 @@ fn texts_are_bounded_in_total() {
         let bytes = record_of_long_texts(65_536, apart);
         let report = read(&bytes).expect("a record");
         let texts = report.events.iter().flat_map(|event| {
-            [
-                &event.call,
-                &event.subject,
-                &event.image,
-                &event.origin,
-                &event.resident,
-                &event.rule,
-                &event.remedy,
-                &event.library,
-                &event.caller,
-                &event.text,
-            ]
+            let Subject::Kernel { symbol, image: Some(image) } = &event.subject else { panic!("{event:?}") };
+            let Event { call, resident, rule, library, caller, stack, reason, .. } = event;
+            [symbol, &image.origin, &image.library, call, resident, rule, library, caller, stack, reason]
         });
         let texts: Vec<_> = texts.chain(report.activity.iter().map(|sample| &sample.kernel)).collect();
         let referred: usize = texts.iter().map(|text| text.len()).sum();
@@ -162,7 +157,7 @@ fn what_a_stretch_was_spent_on_is_read_with_it() {
         event[offset_of!(RawEvent, kind)] = kind as u8;
         event[offset_of!(RawEvent, context)] = number;
         event[offset_of!(RawEvent, took)] = took;
-        event[offset_of!(RawEvent, result)] = what;
+        event[offset_of!(RawEvent, code)] = what;
         event
     };
     let events = [

@@ -64,6 +64,18 @@ impl<'a> Texts<'a> {
         text
     }
 
+    /// Returns the bytes at an offset that are no text, or `None` if there are none or they find no room.
+    pub(super) fn bytes_at(&mut self, offset: u32) -> Option<&'a [u8]> {
+        let bytes = self.bytes(offset as usize);
+        if bytes.len() > self.room.min(self.to_refer) {
+            self.dropped += 1;
+            return None;
+        }
+        self.room -= bytes.len();
+        self.to_refer -= bytes.len();
+        (!bytes.is_empty()).then_some(bytes)
+    }
+
     fn bytes(&self, offset: usize) -> &'a [u8] {
         let bytes = || {
             let (length, text) = self.strings.get(offset..)?.split_first_chunk()?;

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Instant;
 
-use kernel_registry_command::bake::{self as baked, Entry, Job};
+use kernel_registry_command::bake::{Entry, Job, Update};
 use kernel_registry_command::compiler::{Compiler, Options};
-use kernel_registry_command::driver::{Answer, Attribute, Library};
-use kernel_registry_command::{many, terminal, with_causes};
+use kernel_registry_command::driver::{Answer, Library};
+use kernel_registry_command::{Failure as Shared, many, terminal, with_causes};
 use kernel_registry_cuda::{Portability, Target};
 use kernel_registry_image::read as read_image;
 
@@ -33,54 +33,37 @@ pub(super) fn bake(options: &Bake) -> Result<(), Failure> {
     if images.is_empty() {
         return Err(Failure::WithoutPtx { path: path.clone() });
     }
-    baked::can_be_written(&baked_file(path))?;
-    let compiler = Compiler::find().map_err(|source| Failure::NoCompiler { source })?;
-    let mut entries = entries(path, &images)?;
-    let mut failed = 0;
-    // Images with the same options are compiled in parallel.
-    let mut jobs = BTreeMap::<String, Vec<(&Image, Target)>>::new();
-    for image in &images {
-        for arch in &options.arch {
-            let Some(arch) = image.arch(*arch) else { continue };
-            let is_there = |entry: &Entry| {
-                (entry.key, entry.target()) == (image.key, Some(arch)) && entry.compiler == compiler.name()
-            };
-            if !entries.iter().any(is_there) {
-                jobs.entry(image.options.lines()).or_default().push((image, arch));
-            }
-        }
-    }
-    let count = jobs.values().map(Vec::len).sum::<usize>();
-    for jobs in jobs.into_values() {
-        let texts: Vec<_> = jobs.iter().map(|(image, arch)| Job { text: &image.text, arch: *arch }).collect();
-        let made = baked::compile(&compiler, jobs[0].0.options, &texts);
-        for ((image, arch), (result, _)) in jobs.iter().zip(made) {
-            match result {
-                Ok(code) => add(&mut entries, image, *arch, compiler.name(), code),
-                Err(error) => {
-                    failed += 1;
-                    terminal::say(format_args!("error: {}: {error}", image.name));
-                }
-            }
-        }
-    }
     let file = baked_file(path);
-    baked::write(&file, &entries)?;
-    let (pieces, images) = (many(entries.len(), "piece"), many(images.len(), "PTX image"));
+    let mut update = update(&file, &images)?;
+    let compiler = Compiler::find().map_err(|source| Shared::NoCompiler { source })?;
+    // Images with the same options are compiled in parallel.
+    let mut jobs = BTreeMap::<String, (Options, Vec<Job<'_>>)>::new();
+    for image in &images {
+        for arch in options.arch.iter().filter_map(|arch| image.arch(*arch)) {
+            if update.find(&image.key, arch, compiler.name()).is_none() {
+                let Image { key, options, ref text, ref name } = *image;
+                let (_, jobs) = jobs.entry(options.lines()).or_insert((options, Vec::new()));
+                jobs.push(Job { name, key, text, arch, may_fail: false });
+            }
+        }
+    }
+    let made = jobs.values().flat_map(|(options, jobs)| update.compile(&compiler, *options, jobs));
+    let compiled = made.filter(|(code, _)| code.is_some()).count();
+    update.write()?;
+    let (pieces, images) = (many(update.entries().len(), "piece"), many(images.len(), "PTX image"));
     terminal::say(format_args!(
-        "`{}` has {pieces} of machine code of {images}, {} of them compiled now by {}",
+        "`{}` has {pieces} of machine code of {images}, {compiled} of them compiled now by {}",
         file.display(),
-        count - failed,
         compiler.name()
     ));
-    if failed > 0 { Err(Failure::NotBaked { count: failed }) } else { Ok(()) }
+    Ok(update.end()?)
 }
 
 /// Compiles what is missing with the linker of the driver in this file, for the first of its GPUs. What fails is said, and changes nothing: the driver
 /// compiles the PTX when the program loads it.
 pub(super) fn bake_with_driver(path: &Path, driver: &Path) {
     // A warning has said so before the program ran.
-    if baked::can_be_written(&baked_file(path)).is_err() {
+    if kernel_registry_files::check(&baked_file(path)).is_err() {
         return;
     }
     match try_with_driver(path, driver) {
@@ -98,24 +81,24 @@ fn try_with_driver(path: &Path, driver: &Path) -> Result<(), String> {
     if images.is_empty() {
         return Ok(());
     }
-    let mut entries = entries(path, &images).map_err(in_words)?;
+    let file = baked_file(path);
+    let mut update = update(&file, &images).map_err(in_words)?;
     let library = Library::open_file(driver)?;
     let begun = Instant::now();
-    let made = link_missing(&library, &images, &entries).map_err(|refused| refused.to_string())?;
+    let made = link_missing(&library, &images, update.entries()).map_err(|refused| refused.to_string())?;
     let (compiler, arch) = (&made.compiler, made.arch);
     let mut count = 0;
     for (image, code) in made.codes {
         match code {
             Ok(code) => {
                 count += 1;
-                add(&mut entries, image, arch, compiler, code);
+                update.add(image.key, arch, compiler, code);
             }
             Err(why) => terminal::say(format_args!("warning: {} gets no machine code: {why}", image.name)),
         }
     }
     if count > 0 {
-        let file = baked_file(path);
-        baked::write(&file, &entries).map_err(|failure| with_causes(&failure).to_string())?;
+        update.write().map_err(|failure| with_causes(&failure))?;
         let took = Time(begun.elapsed().as_nanos() as u64);
         let (images, file) = (many(count, "PTX image"), file.display());
         terminal::say(format_args!(
@@ -135,8 +118,7 @@ struct Linked<'a> {
 fn link_missing<'a>(library: &Library, images: &'a [Image], entries: &[Entry]) -> Answer<Linked<'a>> {
     library.init()?;
     let device = library.device(0)?;
-    let sm = 10 * device.attribute(Attribute::Major)? + device.attribute(Attribute::Minor)?;
-    let arch = Target { sm, portability: Portability::Forward };
+    let arch = device.arch()?;
     let compiler = format!("the driver of CUDA {}", library.version()?);
     let has_code = |image: &&Image| {
         entries.iter().any(|entry| {
@@ -193,16 +175,9 @@ fn compiler_options(text: &str) -> Option<Options> {
     Some(options)
 }
 
-/// The entries of the file beside a preload, of PTX that it still names.
-fn entries(path: &Path, images: &[Image]) -> Result<Vec<Entry>, Failure> {
-    let mut entries = baked::read_earlier(&baked_file(path))?;
-    entries.retain(|entry| images.iter().any(|image| image.key == entry.key));
-    Ok(entries)
-}
-
-fn add(entries: &mut Vec<Entry>, image: &Image, arch: Target, compiler: &str, code: Vec<u8>) {
-    let (arch, compiler) = (arch.to_string(), compiler.to_owned());
-    baked::put(entries, Entry { key: image.key, arch, compiler, code });
+/// Begins to update the file beside a preload. Entries of PTX that the preload does not name are dropped.
+fn update<'p>(file: &'p Path, images: &[Image]) -> Result<Update<'p>, Failure> {
+    Ok(Update::begin(file, |key| images.iter().any(|image| image.key == *key))?)
 }
 
 impl Image {

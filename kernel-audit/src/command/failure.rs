@@ -3,7 +3,6 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use kernel_registry_command::compiler::NoCompiler;
 use kernel_registry_command::{Failure as Shared, many};
 
 /// Why the command failed.
@@ -55,10 +54,6 @@ pub enum Failure {
     NoPreload { path: PathBuf, source: io::Error },
     #[error("`{path}` names no PTX: record it again, with a program that loads some")]
     WithoutPtx { path: PathBuf },
-    #[error("nothing can be compiled")]
-    NoCompiler { source: NoCompiler },
-    #[error("{} could not be compiled (see above)", many(*.count, "image"))]
-    NotBaked { count: usize },
     #[error("{}", nothing_to_merge(*.left_out))]
     NothingToMerge { left_out: usize },
     #[error("{} could not be read (see the warnings above), so findings may be missing", many(*.count, "record"))]
@@ -92,7 +87,6 @@ impl Failure {
             Failure::NoFolderOfMark { .. } => 3,
             Failure::NothingToMerge { .. } | Failure::NoPreload { .. } => 6,
             Failure::WithoutPtx { .. } => 7,
-            Failure::NoCompiler { .. } | Failure::NotBaked { .. } => 9,
             Failure::Findings { .. } => 12,
             Failure::Failed { code } => *code,
             _ => 1,

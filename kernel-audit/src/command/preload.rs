@@ -16,16 +16,16 @@ use kernel_registry_command::{many, terminal};
 use kernel_registry_cuda::rules;
 use kernel_registry_files::Folder;
 use kernel_registry_format::{Needs, is_control};
-use kernel_registry_image::{newest_variant, read as read_image, readable};
+use kernel_registry_image::{newest_variant, read as read_image};
 
 use crate::command::failure::Failure;
 use crate::command::process::{Audit, Process, is_finding};
 use crate::command::program::trust::absolute;
 use crate::command::replace::{Format, replace, replaceable, successor};
-use crate::command::report::words::{Time, paragraph, short, subject};
+use crate::command::report::words::{Time, described_image, image_of_kernel, paragraph, short, subject};
 use crate::kept::file_name;
 use crate::preload::{How, IN_CONTEXT, Origin, Preload, Ptx, Sizes, hash, images, keep_copy};
-use crate::record::{BAKED, Event, Kind, PTX, open_plain};
+use crate::record::{self, Event, Kind, Limit, Subject, open_plain};
 
 /// Reads a preload. Finds the copies of images also if they were moved together with the preload.
 pub(crate) fn read(path: &Path) -> Result<Preload, Failure> {
@@ -193,12 +193,12 @@ fn late(audit: &Audit, process: &Process, others: &mut BTreeSet<String>) -> Prel
         if event.result != 0 && event.kind != Kind::Refused && event.kind != Kind::Hang {
             continue;
         }
-        let Ok(origin) = event.origin.parse::<Origin>() else {
+        let Some(origin) = origin_of(event) else {
             others.extend(why_not(event).filter(|_| is_late));
             continue;
         };
         // Loads before the program was ready count as well: in the next run they take preloaded copies.
-        if event.bytes > 0 {
+        if event.subject.image().is_some_and(|image| image.bytes > 0) {
             let context = if origin.how == How::Module { event.context } else { 0 };
             let (loaded, preloaded) = times.entry((origin.clone(), context)).or_default();
             // A refused call may have been tried again, and a call that hung may have loaded the image after all.
@@ -224,10 +224,15 @@ fn late(audit: &Audit, process: &Process, others: &mut BTreeSet<String>) -> Prel
 
 /// Returns the PTX that an event loaded.
 fn ptx(event: &Event) -> Option<Ptx> {
-    let is_loaded = event.kind == Kind::Image && event.result == 0;
-    let is_ptx = is_loaded && [PTX, BAKED].contains(&&*event.subject);
-    let plain = || event.origin.parse().map(|origin| Ptx::new("", origin));
-    is_ptx.then(|| event.origin.parse().or_else(|_| plain()).ok())?
+    let image = event.subject.image().filter(|_| event.kind == Kind::Image && event.result == 0)?;
+    let is_ptx = matches!(image.format, record::Format::Ptx | record::Format::Baked);
+    let plain = || image.origin.parse().map(|origin| Ptx::new("", origin));
+    is_ptx.then(|| image.origin.parse().or_else(|_| plain()).ok())?
+}
+
+/// Returns where the image of an event is, if a preload can name it.
+fn origin_of(event: &Event) -> Option<Origin> {
+    event.subject.any_image()?.origin.parse().ok()
 }
 
 /// The key that tells images apart, whatever their files are.
@@ -242,7 +247,7 @@ fn content_of(origin: &Origin) -> Content {
 fn preloaded_copies(process: &Process) -> HashMap<(Content, u64), Vec<u64>> {
     let mut copies: HashMap<_, Vec<_>> = HashMap::new();
     for event in process.report.preloaded.iter().filter(|event| event.result == 0) {
-        if let Ok(origin) = event.origin.parse() {
+        if let Some(origin) = event.subject.image().and_then(|_| origin_of(event)) {
             copies.entry((content_of(&origin), event.context)).or_default().push(event.begun);
         }
     }
@@ -283,12 +288,9 @@ fn needs(origin: &Origin, kernels: &BTreeSet<String>) -> Needs {
 
 /// Returns the kernel that a finding is about, if it is about a kernel.
 fn kernel(event: &Event) -> Option<&str> {
-    match event.kind {
-        Kind::Load => Some(&event.subject),
-        // The event is about a library that was not in the context yet.
-        Kind::Image | Kind::Refused if *event.subject == *"library" => Some(IN_CONTEXT),
-        // A refused call, or one that hangs, is about a kernel, or about an image and its size.
-        Kind::Refused | Kind::Hang if event.bytes == 0 => Some(&event.subject),
+    match &event.subject {
+        Subject::Kernel { symbol, .. } if event.kind != Kind::Resize => Some(symbol),
+        Subject::Image(image) if image.format == record::Format::Library => Some(IN_CONTEXT),
         _ => None,
     }
 }
@@ -297,10 +299,12 @@ fn kernel(event: &Event) -> Option<&str> {
 /// late, because nobody can set them once the buffers are preloaded.
 fn sizes(event: &Event, is_late: bool) -> Sizes {
     let mut sizes = Sizes::default();
-    let size = |name: &str| event.subject.strip_prefix(name)?.strip_suffix(" bytes")?.parse().ok();
-    sizes.stack = size("stack of ").filter(|_| is_late).unwrap_or(0);
-    sizes.printf = size("printf buffer of ").unwrap_or(0);
-    sizes.heap = size("heap of ").unwrap_or(0);
+    match event.subject {
+        Subject::Limit { limit: Limit::Stack, bytes, .. } if is_late => sizes.stack = bytes,
+        Subject::Limit { limit: Limit::Printf, bytes, .. } => sizes.printf = bytes,
+        Subject::Limit { limit: Limit::Heap, bytes, .. } => sizes.heap = bytes,
+        _ => {}
+    }
     sizes
 }
 
@@ -310,11 +314,10 @@ fn why_not(event: &Event) -> Option<String> {
     let is_load = matches!(event.kind, Kind::Load | Kind::Image)
         || matches!(event.kind, Kind::Refused | Kind::Hang)
             && [rules::LOAD.name, rules::MODULE.name].contains(&&*event.rule);
-    let image = if event.image.is_empty() { String::new() } else { format!(" of {}", event.image) };
     const WHY: &str =
         "its image was loaded from a file by its name, or with options, or no copy of it could be kept";
-    let subject = subject(event);
-    (is_load && !subject.is_empty()).then(|| format!("{}{image}: {WHY}", readable(&subject)))
+    let image = image_of_kernel(event).map_or(String::new(), |image| format!(" of {image}"));
+    (is_load && !event.subject.is_nothing()).then(|| format!("{}{image}: {WHY}", subject(event)))
 }
 
 /// Writes what was preloaded in a process, and what was not.
@@ -329,8 +332,12 @@ pub(crate) fn write(f: &mut fmt::Formatter<'_>, process: &Process) -> fmt::Resul
         writeln!(f, "  {} x preloaded, {} in all{late}", done.len(), Time(took))?;
     }
     for event in failed.iter().take(LISTED) {
-        let image = if event.image.is_empty() { String::new() } else { format!(", {}", event.image) };
-        paragraph(f, &format!("! not preloaded: {}{image}: {}.", readable(&event.subject), event.text))?;
+        let what = match &event.subject {
+            Subject::Image(image) => described_image(image),
+            _ => subject(event),
+        };
+        let image = image_of_kernel(event).map_or(String::new(), |image| format!(", {image}"));
+        paragraph(f, &format!("! not preloaded: {what}{image}: {}.", event.reason))?;
     }
     match failed.len().checked_sub(LISTED) {
         None | Some(0) => Ok(()),
@@ -351,13 +358,13 @@ mod tests {
 
     #[test]
     fn a_call_that_hangs_because_of_another_load_loads_nothing() {
-        let hang = |subject: &str| {
+        let hang = |subject: Subject| {
             let mut event = Event::default();
-            (event.kind, event.subject) = (Kind::Hang, subject.into());
+            (event.kind, event.subject) = (Kind::Hang, subject);
             event.rule = rules::LOAD.name.into();
             event
         };
-        assert_eq!(why_not(&hang("")), None);
-        assert!(why_not(&hang("late")).is_some_and(|why| why.starts_with("late: ")));
+        assert_eq!(why_not(&hang(Subject::Nothing)), None);
+        assert!(why_not(&hang(Subject::of_kernel("late"))).is_some_and(|why| why.starts_with("late: ")));
     }
 }

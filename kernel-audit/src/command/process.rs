@@ -11,6 +11,7 @@ use crate::causes::is_preloadable;
 use crate::command::failure::Failure;
 use crate::command::how_run::HowRun;
 use crate::command::symbols;
+use crate::hang::Hanging;
 use crate::record::{CallInProgress, Event, Kind, LARGEST, Report, SharedText, Time, open_plain, read};
 use crate::{Cause, causes};
 
@@ -131,9 +132,13 @@ impl Audit {
         }
     }
 
-    /// Sets how the program was run. Each finding that a preload prevents gets the commands for that.
+    /// Sets how the program was run. Each finding that a preload prevents gets the commands for that, and each hang its sentences.
     pub(crate) fn set_run(&mut self, run: HowRun) {
         for Process { report, .. } in &mut self.processes {
+            for hang in report.events.iter_mut().filter(|event| event.kind == Kind::Hang) {
+                let words = Hanging::new(hang, report.uses_kernel_registry).in_words(&hang.stack);
+                hang.words = words.into();
+            }
             let commands: Vec<_> = run.cure(report).commands.into_iter().map(SharedText::from).collect();
             let findings = report.events.iter_mut().filter(|event| is_prevented_by_preload(event));
             findings.for_each(|event| event.commands.clone_from(&commands));
@@ -250,7 +255,7 @@ pub(crate) fn is_late(event: &Event) -> bool {
 fn is_prevented_by_preload(event: &Event) -> bool {
     let is_load = match event.kind {
         Kind::Load | Kind::Image => true,
-        Kind::Compile => event.remedy.is_empty(),
+        Kind::Compile => event.reason.is_empty(),
         _ => is_preloadable(event),
     };
     is_finding(event) && is_load

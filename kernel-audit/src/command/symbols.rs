@@ -28,13 +28,13 @@ pub(crate) fn resolve(reports: &mut [Report]) {
     let (mut files, mut room) = (Files::default(), ROOM);
     let mut named = HashMap::<[SharedText; 2], [SharedText; 2]>::new();
     for event in reports.iter_mut().flat_map(|report| &mut report.events) {
-        let recorded = [event.caller.clone(), event.text.clone()];
-        let before = event.caller.len() + event.text.len();
+        let recorded = [event.caller.clone(), event.stack.clone()];
+        let before = event.caller.len() + event.stack.len();
         let [caller, text] = named.entry(recorded).or_insert_with_key(|recorded| files.name_frames(recorded));
         let longer = (caller.len() + text.len()).saturating_sub(before);
         if longer <= room {
             room -= longer;
-            (event.caller, event.text) = (caller.clone(), text.clone());
+            (event.caller, event.stack) = (caller.clone(), text.clone());
         }
     }
     for stretch in reports.iter_mut().flat_map(|report| &mut report.stretches) {

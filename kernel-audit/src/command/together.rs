@@ -102,7 +102,7 @@ impl<'a> fmt::Display for Together<'a> {
         let hang_of = |process: &'a Process| Some((process, worst_hang(process)?));
         let mut cures = Vec::new();
         for (process, hang) in stuck().filter_map(hang_of).take(PROCESSES) {
-            for cure in hang::lines(process, hang, self.run).0.cures {
+            for cure in hang::lines(process, hang, self.run).cures {
                 if !cures.contains(&cure) {
                     cures.push(cure);
                 }
@@ -120,7 +120,7 @@ fn write_process(f: &mut fmt::Formatter<'_>, process: &Process) -> fmt::Result {
         return writeln!(f, "in no call that hangs{}; launched `{last}` last", place.unwrap_or_default());
     };
     write!(f, "in `{}`", hang.call)?;
-    if !hang.subject.is_empty() {
+    if !hang.subject.is_nothing() {
         write!(f, " for `{}`", subject(hang))?;
     }
     write!(f, " for {}", Time(hang.took))?;

@@ -1,4 +1,5 @@
-//! Renames the registration functions in the objects of a static library, in place: the names have the same lengths, so nothing moves.
+//! Renames the registration functions in the objects of a static library in place, which works because the
+//! new names have the same lengths.
 
 use std::fmt;
 
@@ -7,7 +8,8 @@ use object::read::archive::ArchiveFile;
 use object::read::elf::{FileHeader, SectionHeader, Sym};
 use object::{LittleEndian, SectionIndex};
 
-/// The functions of CUDA's runtime library by which nvcc's code registers kernels and their fatbins before `main`.
+/// The functions of CUDA's runtime library that nvcc's code calls before `main` to register kernels and their
+/// fatbins.
 pub(super) const REGISTER: [&str; 2] = ["__cudaRegisterFunction", "__cudaRegisterFatBinary"];
 
 /// kernel-registry's functions, in the order of `REGISTER`.
@@ -15,16 +17,16 @@ const OURS: [&str; 2] = ["kernel_registry_linked", "kernel_registry_linkfat"];
 
 const _: () = assert!(OURS[0].len() == REGISTER[0].len() && OURS[1].len() == REGISTER[1].len());
 
-/// Why a static library is not rewritten.
+/// Why a static library isn't rewritten.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Refused {
     NotAnArchive,
     Thin,
-    /// Intermediate code of a compiler, which becomes machine code when it is linked.
+    /// A member is intermediate code, which becomes machine code only when it's linked.
     Intermediate {
         member: String,
     },
-    /// Another name in the object ends with the function's name, and shares its text.
+    /// Another symbol's name ends with the function's name, so both share one string.
     SharedName {
         member: String,
     },
@@ -38,9 +40,9 @@ pub(super) enum Refused {
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refused::NotAnArchive => f.write_str("it is no static library: name a file that `ar` made"),
+            Refused::NotAnArchive => f.write_str("it is not a static library: name a file made by `ar`"),
             Refused::Thin => f.write_str(
-                "it is a thin archive, which only names its objects: make it without `T` or `--thin`",
+                "it is a thin archive, which only refers to its objects: make it without `T` or `--thin`",
             ),
             Refused::Intermediate { member } => {
                 write!(f, "`{member}` is intermediate code: compile for the host without `-flto`")
@@ -61,7 +63,7 @@ impl fmt::Display for Refused {
     }
 }
 
-/// Renames the functions, and returns how many names were changed. A file that was rewritten before is not changed.
+/// Renames the functions, and returns how many names were changed: 0 if the file was rewritten before.
 pub(super) fn rename(bytes: &mut [u8]) -> Result<usize, Refused> {
     let archive = ArchiveFile::parse(&*bytes).map_err(|_| Refused::NotAnArchive)?;
     if archive.is_thin() {
@@ -113,18 +115,18 @@ fn names_in(object: &[u8], member: &str) -> Result<Vec<RegistrationName>, Refuse
         .map_err(|error| Refused::Damaged { member: member.to_owned(), why: error.to_string() })?;
     match found {
         Ok(found) => Ok(found),
-        Err(Shape::Intermediate) => Err(Refused::Intermediate { member: member.to_owned() }),
-        Err(Shape::SharedName) => Err(Refused::SharedName { member: member.to_owned() }),
+        Err(Unsupported::Intermediate) => Err(Refused::Intermediate { member: member.to_owned() }),
+        Err(Unsupported::SharedName) => Err(Refused::SharedName { member: member.to_owned() }),
     }
 }
 
-/// A reason why an object cannot be rewritten.
-enum Shape {
+/// Why an ELF object can't be rewritten.
+enum Unsupported {
     Intermediate,
     SharedName,
 }
 
-type RegistrationNames = Result<Vec<RegistrationName>, Shape>;
+type RegistrationNames = Result<Vec<RegistrationName>, Unsupported>;
 
 fn names_in_elf(object: &[u8]) -> Result<RegistrationNames, object::Error> {
     let header = FileHeader64::<LittleEndian>::parse(object)?;
@@ -132,7 +134,7 @@ fn names_in_elf(object: &[u8]) -> Result<RegistrationNames, object::Error> {
     let sections = header.sections(endian, object)?;
     for section in sections.iter() {
         if sections.section_name(endian, section)?.starts_with(b".gnu.lto_") {
-            return Ok(Err(Shape::Intermediate));
+            return Ok(Err(Unsupported::Intermediate));
         }
     }
     let symbols = sections.symbols(endian, object, SHT_SYMTAB)?;
@@ -157,10 +159,10 @@ fn names_in_elf(object: &[u8]) -> Result<RegistrationNames, object::Error> {
         let start = symbol.st_name(endian);
         let end = start.saturating_add(name.len() as u32);
         let sharing = names().filter(|other| (start..=end).contains(other)).count();
-        // A longer name may end with this name: then there is no zero before it.
+        // The name is the tail of a longer one unless a zero precedes it.
         let before = start.checked_sub(1).and_then(|at| object.get(table + at as usize)).copied();
         if sharing > 1 || before.is_some_and(|byte| byte != 0) {
-            return Ok(Err(Shape::SharedName));
+            return Ok(Err(Unsupported::SharedName));
         }
         found.push(RegistrationName {
             at: table + start as usize,
@@ -171,6 +173,6 @@ fn names_in_elf(object: &[u8]) -> Result<RegistrationNames, object::Error> {
     Ok(Ok(found))
 }
 
-// The tests need the C compiler and `ar` of a system that has linked kernels.
+// The tests need the C compiler and `ar` of a system with linked kernels.
 #[cfg(all(test, unix))]
 mod tests;

@@ -1,11 +1,11 @@
-//! Makes an archive for targets that do not use kernel-registry. The archive's functions pass nvcc's registrations on to the
-//! runtime library, as without `--wrap`.
+//! Builds the fallback archive for targets without kernel-registry. Its functions pass nvcc's registrations
+//! on to the runtime library, as if there were no `--wrap`.
 
 use std::path::PathBuf;
 use std::process::Command;
 use std::{env, fs};
 
-/// Compiles the functions into an archive, with the rustc that builds the package.
+/// Compiles the functions into an archive, using the rustc that builds the package.
 pub(super) fn archive(arch: &str, names: &[&str]) -> Result<PathBuf, String> {
     let variable = |name| env::var_os(name).ok_or(format!("cargo does not set `{name}`"));
     let out = PathBuf::from(variable("OUT_DIR")?);
@@ -23,9 +23,10 @@ pub(super) fn archive(arch: &str, names: &[&str]) -> Result<PathBuf, String> {
     if done.status.success() { Ok(archive) } else { Err(String::from_utf8_lossy(&done.stderr).into_owned()) }
 }
 
-/// Writes the assembly of the function `__wrap_NAME`, which jumps to `__real_NAME`, the linker's name for the original function.
-/// `__real_NAME` is weak, because it is missing if nothing registers kernels. `__wrap_NAME` is weak like kernel-registry's function
-/// of that name: mold prefers a strong function, and takes the first of several weak functions.
+/// Returns the assembly of `__wrap_NAME`, which jumps to `__real_NAME`, the linker's name for the original
+/// function. `__real_NAME` is weak, because it's missing if nothing registers kernels. `__wrap_NAME` is weak
+/// like kernel-registry's function of that name: mold prefers a strong function, and takes the first of
+/// several weak ones.
 fn function(arch: &str, name: &str) -> String {
     let jump = match arch {
         "x86_64" => format!("jmp *kernel_registry_to_{name}(%rip)"),

@@ -1,4 +1,4 @@
-//! Provides a package in a temporary folder, and an nvcc that is a shell script under the control of the test.
+//! Provides a package in a temporary folder, and an nvcc that is a shell script controlled by the test.
 
 #![allow(dead_code, reason = "each test program uses its part")]
 
@@ -11,8 +11,9 @@ use std::thread;
 use kernel_registry_build::Build;
 use tempfile::TempDir;
 
-/// The script in place of nvcc. It writes its command line into a log, then runs the file `behaviour`. The image is a copy of the
-/// source, and the preprocessed text enters the headers that the source includes in quotes, from the source's folder.
+/// The script that replaces nvcc. It logs its command line, then runs the file `behaviour`. The image is a
+/// copy of the source, and the preprocessed text enters the headers that the source includes in quotes, from
+/// the source's folder.
 const NVCC: &str = r#"#!/bin/sh
 here=$(dirname "$0")
 if [ "$1" = --version ]; then
@@ -56,8 +57,8 @@ impl Package {
         fs::set_permissions(bin.join("nvcc"), fs::Permissions::from_mode(0o755)).unwrap();
         package.version("13.0.88");
         package.behaves("");
-        // Waits until the script can be started: a process that another test forks meanwhile holds the file open until it executes
-        // its own program.
+        // Retries until the script can be started. A process that another test has just forked holds the file
+        // open for writing until it calls `exec`.
         while Command::new(bin.join("nvcc")).arg("--version").output().is_err() {
             thread::yield_now();
         }
@@ -130,7 +131,7 @@ impl Package {
     }
 }
 
-/// Runs a build that has to fail, and returns the error.
+/// Runs a build that must fail, and returns the error.
 pub fn refusal(build: &Build) -> String {
     build.try_compile().expect_err("this should not compile").to_string()
 }

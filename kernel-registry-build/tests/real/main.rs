@@ -1,6 +1,7 @@
 //! Compiles the sample sources with the real compilers, if `CUDA_HOME` names them.
 //!
-//! `REQUIRE_CUDA=1` makes it an error if a test is left out. `NVRTC_12_0` names the library of CUDA 12.0, or its folder.
+//! `REQUIRE_CUDA=1` makes it an error if a test is left out. `NVRTC_12_0` names the library of CUDA 12.0, or
+//! its folder.
 #![cfg(unix)]
 
 #[path = "../common/mod.rs"]
@@ -33,7 +34,7 @@ fn place(variable: &str) -> Option<PathBuf> {
         let missing = format!("`{variable}` is not set");
         let required = env::var_os("REQUIRE_CUDA").is_some_and(|value| !value.is_empty());
         assert!(!required, "{missing}, and `REQUIRE_CUDA` is");
-        // Written past the test harness, which would hide the line.
+        // Bypasses the test harness, which would hide the line.
         let _ =
             std::io::Write::write_all(&mut std::io::stderr(), format!("LEFT OUT: {missing}\n").as_bytes());
     }
@@ -154,8 +155,8 @@ fn nvrtc_makes_the_machine_code_that_nvcc_makes() {
     assert!(said.iter().any(|line| line.contains("'sm_90a'")), "{said:?}");
 }
 
-/// Compares the machine code at the start of a fatbin with what NVIDIA's tool writes of the same cubins. Returns the number of
-/// cubins.
+/// Compares the machine code at the start of a fatbin with what NVIDIA's tool writes for the same cubins.
+/// Returns the number of cubins.
 fn packed_by_fatbinary(package: &Package, cuda: &Path, ours: &[u8]) -> usize {
     let folder = package.folder();
     let packed = folder.join("theirs.fatbin");
@@ -194,7 +195,7 @@ fn nvrtc_finds_the_headers_of_all_wheels() {
     let package = Package::new(&[("cuda/a.cu", OF_WHEELS)]);
     let report = build(&package, &cuda, "nvrtc").try_compile().unwrap();
     assert!(report.images[0].file.is_some(), "{:?}", report.images);
-    // Each wheel of CUDA 12 has a folder of its own.
+    // Each wheel of CUDA 12 installs into a separate folder.
     let venv = package.folder().join("venv/lib/python3.11/site-packages");
     fs::create_dir_all(venv.join("nvidia")).unwrap();
     let with = |wheels: &[&str]| {
@@ -244,7 +245,7 @@ fn nvrtc_of_cuda_12_0_compiles_every_sample_whose_headers_it_has() {
     for image in missing {
         assert_eq!(image.source, "cuda/half.cu");
         assert!(
-            image.origin.starts_with("it includes `cuda_fp16.h`, which NVRTC does not have (`pip install \"nvidia-cuda-runtime-cu12==12.0.*\"` brings it), "),
+            image.origin.starts_with("it includes `cuda_fp16.h`, which NVRTC does not have (`pip install \"nvidia-cuda-runtime-cu12==12.0.*\"` has it), "),
             "{image:?}"
         );
     }
@@ -308,7 +309,7 @@ fn nvcc_tells_which_headers_it_read() {
     headers.iter().for_each(|header| package.write(header, ""));
     let build = build(&package, &cuda, "nvcc").include("include").flag("-isystem").flag("system");
     let mut watched = build.try_compile().unwrap().watched;
-    // Leaves out the folder, and nvcc itself.
+    // Leaves out the folder itself, and nvcc.
     watched.retain(|path| path.is_file() && path.starts_with(package.folder()));
     let mut expected = headers.map(|header| package.folder().join(header)).to_vec();
     expected.push(package.folder().join("cuda/a b.cu"));
@@ -321,11 +322,11 @@ fn nvcc_tells_which_headers_it_read() {
     assert_eq!(build.try_compile().unwrap().compiled, 0);
 }
 
-/// The facts with which a declaration is compared. The key is the source and the symbol of a kernel; the value is its signature,
-/// with offset and size of each parameter.
+/// The facts that declarations are compared with. The key is the source and the symbol of a kernel; the value
+/// is its signature, with offset and size of each parameter.
 type Facts = BTreeMap<(String, String), (Option<Signature>, Vec<(u32, u32)>)>;
 
-/// Reads the facts of all images. All variants of an image have to agree.
+/// Returns the facts of all images. All variants of an image have to agree.
 fn facts(build: &Build) -> Facts {
     let mut facts = Facts::new();
     for image in build.try_compile().unwrap().images {
@@ -383,7 +384,7 @@ fn errors_of_both_have_file_and_line() {
         );
         let (before, last) = said.rsplit_once('\n').unwrap();
         assert!(last.starts_with(name) && last.ends_with(" found errors in cuda/broken.cu"), "{said}");
-        // NVRTC shows the caret from CUDA 13 on.
+        // NVRTC prints the caret since CUDA 13.
         assert!(compiler != "nvcc" || before.contains("                        ^\n"), "{said}");
         let said = refusal(&build(&package, &cuda, compiler).arch("sm_42"));
         assert!(said.contains(" does not know an architecture that was asked for ("), "{said}");
@@ -407,7 +408,7 @@ fn warnings_of_both_come_once() {
     }
 }
 
-/// The wheel that is recommended brings no header of the host.
+/// The recommended wheel doesn't have headers of the host.
 #[test]
 fn a_header_of_the_host_has_its_own_remedy() {
     let Some(nvrtc) = place("NVRTC_12_0") else { return };

@@ -20,14 +20,14 @@ fn drift_says_what_drifted() {
     let build = build(&package, &cuda, "nvcc");
     write_prebuilt(&package.folder(), slice::from_ref(&build), Some(&nvrtc)).unwrap();
     let check = |build: &Build| check_prebuilt(&package.folder(), slice::from_ref(build), Some(&nvrtc));
-    // Changes a file, checks the images, and changes the file back.
+    // Changes a file, checks the images, and restores the file.
     let said = |path: &str, new: &str| {
         let old = text(&package, path);
         package.write(path, new);
         let said = check(&build).unwrap_err().to_string();
         package.write(path, &old);
         check(&build).unwrap();
-        said.replace("prebuilt images are not those of the sources: ", "").replace("; make them again", "")
+        said.replace("prebuilt images do not match their sources: ", "").replace("; make them again", "")
     };
     assert_eq!(
         said("cuda/b.cu", "__global__ void b() {}\n"),
@@ -124,7 +124,7 @@ fn prebuilt_images_are_made_checked_and_used() {
     });
     check_prebuilt(&folder, &halves, Some(&nvrtc)).unwrap();
 
-    // The images are the same in another folder.
+    // Another folder must yield the same images.
     let other = with_samples();
     write_prebuilt(&other.folder(), &builds, Some(&nvrtc)).unwrap();
     for image in &report.images {
@@ -138,7 +138,7 @@ fn prebuilt_images_are_made_checked_and_used() {
     let said = check_prebuilt(&folder, &builds, Some(&nvrtc)).unwrap_err().to_string();
     assert_eq!(
         said,
-        "prebuilt images are not those of the sources: cuda/spin.cu (`cuda/spin.cu` changed since it \
+        "prebuilt images do not match their sources: cuda/spin.cu (`cuda/spin.cu` changed since it \
          was made); make them again"
     );
     assert!(refusal(&release).starts_with("no image for cuda/spin.cu (`KERNEL_REGISTRY_COMPILER` is `prebuilt`, and its prebuilt image is stale: `cuda/spin.cu` changed since it was made): "));
@@ -148,7 +148,7 @@ fn prebuilt_images_are_made_checked_and_used() {
         check_prebuilt(&folder, &builds, Some(&nvrtc))
             .unwrap_err()
             .to_string()
-            .contains("(no source has it)")
+            .contains("(no source belongs to it)")
     );
     let too_new = write_prebuilt(&folder, &builds, Some(&cuda));
     assert!(

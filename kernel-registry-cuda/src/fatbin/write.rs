@@ -9,15 +9,14 @@ use crate::ptx;
 const CONTAINER_VERSION: u16 = 1;
 const ENTRY_VERSION: u16 = 0x101;
 
-/// Flags that compilers for 64-bit Linux set in every entry: 64-bit addresses, and Linux as the host's operating
-/// system.
+/// Flags that compilers for 64-bit Linux set in every entry: 64-bit addresses, and Linux as the host.
 const ADDRESS_64: u64 = 0x1;
 const HOST_LINUX: u64 = 0x10;
 /// Flag: the entry has a copy of the cubin's compatibility section.
 const HAS_COMPAT: u64 = 0x0100_0000;
 
-/// The first architecture whose entries have that copy. Cubins for sm_90a have a compatibility section too, but their
-/// entries no copy.
+/// The first architecture whose entries have that copy. Cubins for sm_90a also have a compatibility section,
+/// but their entries don't copy it.
 const FIRST_WITH_COMPAT: u32 = 100;
 
 /// The ELF type of the compatibility section.
@@ -69,7 +68,7 @@ fn entry(part: &Part<'_>, out: &mut Vec<u8>) {
     out.extend(ENTRY_VERSION.to_le_bytes());
     out.extend(((ENTRY_HEADER_LEN + options.len()) as u32).to_le_bytes());
     out.extend((length as u64).to_le_bytes());
-    // The length of the compressed payload: it is not compressed.
+    // The length of the compressed payload, 0 because it isn't compressed.
     out.extend(0_u32.to_le_bytes());
     out.extend(options_at.to_le_bytes());
     out.extend(minor.to_le_bytes());
@@ -85,8 +84,8 @@ fn entry(part: &Part<'_>, out: &mut Vec<u8>) {
     out.resize(end, 0);
 }
 
-/// Returns the bytes between an entry's header and its payload: the offset of the compiler's options, the length of the
-/// compatibility section, the options (an empty text), and the compatibility section.
+/// Returns the bytes between an entry's header and its payload: the offset of the compiler's options, the
+/// length of the compatibility section, the options (an empty text), and the compatibility section.
 fn options(kind: Kind, compat: Option<&[u8]>) -> Vec<u8> {
     if kind != Kind::Ptx && compat.is_none() {
         return Vec::new();
@@ -162,7 +161,8 @@ mod tests {
         let said = *b"\x02\x09\0\0";
         let mut cubin = [0; 192];
         cubin[..9].copy_from_slice(b"\x7fELF\x02\x01\x01\x41\x08");
-        // The offset of the section headers, their size and count, then type, offset and length of the second section.
+        // The offset of the section headers, their size and count, then type, offset and length of the second
+        // section.
         cubin[40] = 64;
         (cubin[58], cubin[60]) = (60, 2);
         cubin[128..132].copy_from_slice(&SHT_CUDA_COMPAT.to_le_bytes());

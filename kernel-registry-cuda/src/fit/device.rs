@@ -1,16 +1,17 @@
 //! Holds a table of the resources of a multiprocessor, for each architecture.
 //!
-//! The figures are from the tables of compute capabilities in NVIDIA's CUDA programming guide. Granularities and the
-//! steps of the carve-out are from `cuda_occupancy.h` of CUDA 13.0. Products, the number of their multiprocessors and
-//! of their GPCs are from NVIDIA's descriptions of the products. Only the row of sm_90 was tried on hardware (H200).
+//! The figures are from the tables of compute capabilities in NVIDIA's CUDA programming guide. Granularities
+//! and carve-out steps are from `cuda_occupancy.h` of CUDA 13.0. Products and their numbers of
+//! multiprocessors and GPCs are from NVIDIA's product descriptions. Only the row of sm_90 was tried on
+//! hardware (H200).
 
-/// The number of threads of a warp.
+/// The threads of a warp.
 pub(super) const WARP: u32 = 32;
 
 /// The parts of a multiprocessor. Each has a quarter of the registers and warps.
 pub(super) const PARTITIONS: u32 = 4;
 
-/// Registers are allocated to warps in units of this many.
+/// Registers are allocated to warps in multiples of this.
 pub(super) const REGISTER_UNIT: u32 = 256;
 
 /// A device's resources: the number of multiprocessors, and what each of them has.
@@ -18,8 +19,8 @@ pub(super) const REGISTER_UNIT: u32 = 256;
 pub struct Device {
     /// The architecture: 90 for `sm_90`.
     pub sm: u32,
-    /// The number of multiprocessors. In the [table](Device::of), the number that the [product](Self::product) has, or
-    /// 0 without a product.
+    /// The number of multiprocessors. In the [table](Device::of) it's that of the [product](Self::product),
+    /// or 0 without a product.
     pub processors: u32,
     /// A product with this architecture and number of multiprocessors.
     pub product: Option<&'static str>,
@@ -45,11 +46,11 @@ pub struct Device {
     pub shared_unit: u32,
     /// The sizes of the carve-out in bytes, ascending.
     pub carveouts: &'static [u32],
-    /// The most blocks of a cluster without opting in, or 1 if there are no clusters. A kernel can opt in to more, but
-    /// not every device can run them.
+    /// The most blocks of a cluster without opting in, or 1 if there are no clusters. A kernel can opt in to
+    /// more, but not every device can run them.
     pub cluster: u32,
-    /// The most groups (GPCs) that the multiprocessors may be in. A cluster runs within one group, so each group may
-    /// have some multiprocessors left over.
+    /// The most groups (GPCs) that the multiprocessors may be in. A cluster runs within one group, so each
+    /// group may have unused multiprocessors.
     pub groups: u32,
 }
 
@@ -93,7 +94,8 @@ const fn row(
     }
 }
 
-/// The rows of the table. The guide has no row for sm_88, so the row here has the smaller figures of sm_87 and sm_89.
+/// The rows of the table. The guide has no row for sm_88, so this one has the smaller figures of sm_87 and
+/// sm_89.
 const DEVICES: [Device; 12] = [
     row(75, Some("T4"), 40, (1024, 16), TURING, 1),
     row(80, Some("A100"), 108, (2048, 32), UP_TO_164, 1),
@@ -115,8 +117,8 @@ impl Device {
         DEVICES.iter().find(|device| device.sm == sm)
     }
 
-    /// Returns the most bytes of shared memory of a block on an architecture, if its kernel opts in, without the
-    /// reserved bytes. A newer architecture without a row counts as the last row before it.
+    /// Returns the most bytes of shared memory that a block can opt in to on an architecture, without the
+    /// reserved bytes. A newer architecture without a row gets the last row before it.
     pub fn block_shared_on(sm: u32) -> u32 {
         match DEVICES.iter().rfind(|device| device.sm <= sm) {
             Some(device) => device.block_shared,

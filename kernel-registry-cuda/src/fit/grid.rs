@@ -29,7 +29,7 @@ impl Residency {
     }
 }
 
-/// How many blocks of another kernel run beside a resident grid.
+/// How many blocks of another kernel run alongside a resident grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
     /// The blocks that run at once on a multiprocessor with the fewest resident blocks.
@@ -40,16 +40,16 @@ pub struct Room {
     pub limit: Limit,
     /// Blocks of a cluster. They run together, so there must be room for all of them.
     pub cluster: u32,
-    /// The carve-out in bytes that the resident kernel [wants](Launch::wanted_carveout), and that such a multiprocessor
-    /// therefore has. `None` if no block is resident there.
+    /// The carve-out in bytes that the resident kernel [wants](Launch::wanted_carveout), and that such a
+    /// multiprocessor therefore has. `None` if no block is resident there.
     pub carveout: Option<u32>,
     /// The resource that a block lacks on such a multiprocessor, if the kernel does not fit.
     pub shortage: Option<Shortage>,
 }
 
 impl Room {
-    /// Describes room for `at_once` blocks on the device, and for `space` on `processor`, a multiprocessor with the
-    /// least room.
+    /// Describes room for `at_once` blocks on the device, and for `space` on `processor`, one with the least
+    /// room.
     pub(super) fn new(other: &Launch, at_once: u64, space: Space, processor: &Processor<'_>) -> Room {
         let limit = if at_once == 0 && space.blocks > 0 { Limit::Cluster } else { space.limit };
         Room {
@@ -89,11 +89,11 @@ pub fn residency(device: &Device, launch: &Launch) -> Result<Residency, CannotRu
     })
 }
 
-/// Computes how many blocks of the kernel `other` run at once beside a resident grid, which must
+/// Computes how many blocks of the kernel `other` run at once alongside a resident grid, which must
 /// [fit](Residency::fits).
 ///
 /// However the hardware spreads the resident grid, at least one multiprocessor has no more than
-/// [`least`](Residency::least) of its blocks. That multiprocessor runs a block of `other` if `other` is found to fit.
+/// [`least`](Residency::least) of its blocks. That one runs a block of `other` if `other` fits.
 ///
 /// # Errors
 ///
@@ -113,7 +113,7 @@ pub fn beside(device: &Device, resident: &Launch, other: &Launch) -> Result<Room
         _ => with(residency.least.saturating_add(1)).space(other),
     };
     let at_once = if other.cluster > 1 {
-        // A cluster may include fuller multiprocessors, because the emptier multiprocessors may be in different GPCs.
+        // Emptier multiprocessors may be in different GPCs, so a cluster may have to include fuller ones.
         in_clusters(device, other, space.blocks.min(fuller.blocks))
     } else {
         let emptier = u64::from(device.processors.saturating_sub(residency.fuller));
@@ -122,10 +122,11 @@ pub fn beside(device: &Device, resident: &Launch, other: &Launch) -> Result<Room
     Ok(Room::new(other, at_once, space, &emptier))
 }
 
-/// Returns how many blocks in whole clusters run at once, if each multiprocessor has room for `per_processor` blocks.
+/// Returns how many blocks in whole clusters run at once, if each multiprocessor has room for `per_processor`
+/// blocks.
 pub(super) fn in_clusters(device: &Device, launch: &Launch, per_processor: u32) -> u64 {
     let cluster = launch.cluster.max(1);
-    // The sizes of the groups (GPCs) are unknown, but even. In each group, up to `left_over` multiprocessors are
+    // The sizes of the groups (GPCs) are unknown, but even. Up to `left_over` multiprocessors of a group are
     // unused.
     let left_over = match cluster {
         1 => 0,
@@ -169,8 +170,8 @@ mod tests {
         assert_eq!((room.fits(), room.at_once), (true, 1));
     }
 
-    /// On an H200 with a small block on every multiprocessor, a block with 32 KiB waited, unless the resident kernel
-    /// preferred a carve-out of 100 percent.
+    /// On an H200 with a small block on every multiprocessor, a block with 32 KiB waited until the resident
+    /// kernel preferred a carve-out of 100 percent.
     #[test]
     fn the_carveout_of_the_resident_kernel_decides() {
         let resident = launch(132, 1, 16);
@@ -180,7 +181,7 @@ mod tests {
         let carved = Launch { carveout: Some(100), ..resident };
         let room = beside(hopper(), &carved, &other).unwrap();
         assert_eq!((room.per_processor, room.at_once, room.limit), (6, 6 * 132, Limit::SharedMemory));
-        // A multiprocessor without a resident block has any carve-out.
+        // A multiprocessor without a resident block can have any carve-out.
         let room = beside(hopper(), &Launch { grid: 131, ..resident }, &other).unwrap();
         assert_eq!((room.per_processor, room.at_once, room.carveout), (6, 6, None));
     }
@@ -191,7 +192,7 @@ mod tests {
             residency(hopper(), &Launch { cluster, ..launch(grid, 1024, 32) }).unwrap().capacity
         };
         assert_eq!(of(2, 2), 264);
-        // Each of the 8 groups has up to 2 multiprocessors left over, or up to 6 for clusters of 8.
+        // Each of the 8 groups has up to 2 unused multiprocessors, or up to 6 for clusters of 8.
         assert_eq!(of(4, 4), 2 * 116);
         assert_eq!(of(8, 8), 2 * 80);
     }

@@ -1,4 +1,4 @@
-//! Describes a launch, and computes which resources of a device it takes.
+//! Describes a launch, and computes the resources that it takes.
 
 use core::fmt;
 
@@ -11,7 +11,7 @@ pub struct Launch {
     pub grid: u64,
     /// Threads of a block.
     pub threads: u32,
-    /// Registers of a thread, as the machine code for the device says.
+    /// Registers of a thread, from the machine code for the device.
     pub registers: u32,
     /// Bytes of shared memory of the kernel's own variables, without the bytes that CUDA reserves.
     pub static_shared: u32,
@@ -19,8 +19,8 @@ pub struct Launch {
     pub dynamic_shared: u32,
     /// Blocks of a cluster.
     pub cluster: u32,
-    /// The preferred carve-out in percent of the largest one: `CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT`.
-    /// `None` leaves the choice to the driver.
+    /// The preferred carve-out in percent of the largest one:
+    /// `CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT`. `None` leaves the choice to the driver.
     pub carveout: Option<u32>,
 }
 
@@ -45,15 +45,16 @@ impl Launch {
         self.threads.div_ceil(WARP)
     }
 
-    /// Returns the bytes of shared memory that a block takes of a multiprocessor, including the reserved bytes.
+    /// Returns the bytes of shared memory that a block takes of a multiprocessor, including the reserved
+    /// bytes.
     pub fn shared(&self, device: &Device) -> u32 {
         let asked = self.static_shared.saturating_add(self.dynamic_shared);
         let bytes = asked.saturating_add(device.reserved_shared);
         bytes.checked_next_multiple_of(device.shared_unit).unwrap_or(u32::MAX)
     }
 
-    /// Returns the carve-out in bytes that the launch prefers, enlarged if needed to hold one block. `None` without a
-    /// preference.
+    /// Returns the carve-out in bytes that the launch prefers, enlarged if needed to hold one block. `None`
+    /// without a preference.
     pub(super) fn preferred_carveout(&self, device: &Device) -> Option<u32> {
         let percent = u64::from(self.carveout?.min(100));
         let preferred = (percent * u64::from(device.shared) / 100) as u32;
@@ -74,7 +75,8 @@ impl Launch {
     ///
     /// # Errors
     ///
-    /// Fails if the launch asks for more than a block may have, or if the grid, the block or the cluster is empty.
+    /// Fails if the launch asks for more than a block may have, or if the grid, the block or the cluster is
+    /// empty.
     pub fn check(&self, device: &Device) -> Result<(), CannotRun> {
         if self.grid == 0 || self.threads == 0 || self.cluster == 0 {
             return Err(CannotRun::Empty);
@@ -89,7 +91,8 @@ impl Launch {
                 most: device.thread_registers,
             });
         }
-        // The hardware counts as if every part of a multiprocessor ran equally many warps of the block, rounded up.
+        // The hardware counts as if each part of a multiprocessor ran equally many warps of the block,
+        // rounded up.
         let counted = self.warps().next_multiple_of(PARTITIONS);
         let registers = self.register_units() * REGISTER_UNIT * counted;
         if registers > device.block_registers {
@@ -103,7 +106,7 @@ impl Launch {
         if shared > device.block_shared {
             return Err(CannotRun::Shared { bytes: shared, most: device.block_shared });
         }
-        // Kernels that opt in may have clusters twice as large.
+        // Kernels that opt in can have clusters twice as large.
         let most = if device.cluster > 1 { 2 * device.cluster } else { 1 };
         if self.cluster > most {
             return Err(CannotRun::Cluster { blocks: self.cluster, most });
@@ -115,7 +118,7 @@ impl Launch {
     }
 }
 
-/// The reason why a device cannot run a launch, even alone.
+/// Why a device can't run a launch, even alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CannotRun {

@@ -1,14 +1,13 @@
 //! Models one multiprocessor with the resident blocks on it.
 //!
-//! Two of the rules used here are not in NVIDIA's documents. They were measured on an H200 (driver 580.159), and
-//! explain every pair of kernels in
-//! `tests/fit/`. For other architectures both rules are assumed:
+//! Two of the rules here aren't in NVIDIA's documents. They were measured on an H200 (driver 580.159), and
+//! explain every pair of kernels in `tests/fit/`. For other architectures they are assumptions:
 //!
-//! - Each launch has a [wanted carve-out](Launch::wanted_carveout). An empty multiprocessor sets its carve-out to the
-//!   wanted carve-out of its first block. After that, a block is placed on the multiprocessor only if the carve-out is at
-//!   least the wanted carve-out of the block's launch, even if a smaller carve-out would hold the block.
-//! - Warps are distributed evenly over the four parts of a multiprocessor: first the warps of the resident blocks, then
-//!   those of the new blocks.
+//! - Each launch has a [wanted carve-out](Launch::wanted_carveout). An empty multiprocessor takes the one
+//!   that its first block wants. From then on it accepts a block only if its carve-out is at least as large
+//!   as the block's launch wants, even if the block would fit a smaller one.
+//! - Warps are distributed evenly over the four parts of a multiprocessor: first the warps of the resident
+//!   blocks, then those of the new blocks.
 
 use core::fmt;
 
@@ -58,12 +57,12 @@ impl fmt::Display for Limit {
     }
 }
 
-/// How many blocks of a launch a multiprocessor has room for, and what limits it.
+/// How many blocks of a launch a multiprocessor has room for, and what limits them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Space {
     /// The number of blocks.
     pub blocks: u32,
-    /// The resource that a further block would lack.
+    /// The resource that one more block would lack.
     pub limit: Limit,
 }
 
@@ -100,7 +99,7 @@ impl<'a> Processor<'a> {
         self.carveout.get_or_insert_with(|| launch.wanted_carveout(self.device));
         self.warps = self.warps.saturating_add(warps);
         self.blocks = self.blocks.saturating_add(blocks);
-        // The emptiest parts get one warp more than the other parts.
+        // The emptiest parts get one warp more than the others.
         for (part, units) in (0..).zip(&mut self.units) {
             let warps = warps / PARTITIONS + u32::from(part < warps % PARTITIONS);
             *units = units.saturating_add(warps.saturating_mul(launch.register_units()));
@@ -119,7 +118,7 @@ impl<'a> Processor<'a> {
         self.blocks
     }
 
-    /// Returns the registers that would be taken if every part were as full as the fullest part.
+    /// Returns the registers that would be taken if every part were as full as the fullest one.
     pub fn registers(&self) -> u32 {
         self.fullest().saturating_mul(PARTITIONS * REGISTER_UNIT)
     }
@@ -134,7 +133,7 @@ impl<'a> Processor<'a> {
         self.shared
     }
 
-    /// Returns the carve-out in bytes. `None` if the multiprocessor is empty, and so can still have any carve-out.
+    /// Returns the carve-out in bytes. `None` if the multiprocessor is empty, so that any is possible.
     pub fn carveout(&self) -> Option<u32> {
         self.carveout
     }
@@ -151,8 +150,8 @@ impl<'a> Processor<'a> {
         Space { blocks, limit }
     }
 
-    /// Returns how many warps of a launch there are registers for. Warps are distributed evenly, and the emptiest parts
-    /// may get one more than the other parts.
+    /// Returns how many warps of a launch there are registers for. Warps are distributed evenly; the emptiest
+    /// parts may get one more than the others.
     fn warps_by_registers(&self, launch: &Launch) -> u32 {
         let warps_of_part = |taken: u32| {
             let units = self.device.partition_units().saturating_sub(taken);
@@ -163,7 +162,7 @@ impl<'a> Processor<'a> {
         fewest.saturating_mul(PARTITIONS).saturating_add(with_more as u32)
     }
 
-    /// Returns how many blocks of a launch there is shared memory for, and whether the carve-out limits the number.
+    /// Returns how many blocks of a launch there is shared memory for, and whether the carve-out limits them.
     fn memory(&self, launch: &Launch) -> (u32, Limit) {
         let device = self.device;
         let of_block = launch.shared(device);
@@ -172,7 +171,7 @@ impl<'a> Processor<'a> {
             None => within(launch.preferred_carveout(device).unwrap_or(device.shared)),
             Some(carveout) => {
                 let wanted = launch.wanted_carveout(device);
-                // It was not measured whether a launch with a preference is placed where the carve-out is larger.
+                // Whether a launch with a preference is placed on a larger carve-out wasn't measured.
                 let carveout_suits =
                     if launch.carveout.is_some() { wanted == carveout } else { wanted <= carveout };
                 if carveout_suits { within(carveout) } else { 0 }
@@ -184,12 +183,12 @@ impl<'a> Processor<'a> {
 }
 
 impl Launch {
-    /// Returns the carve-out in bytes that the driver wants for this launch: the [preferred](Self::carveout) one, or
-    /// else the smallest that holds as many blocks as the other resources of a multiprocessor allow. It always holds at
-    /// least one block. The number of blocks in the grid does not matter.
+    /// Returns the carve-out in bytes that the driver wants for this launch: the [preferred](Self::carveout)
+    /// one, or else the smallest that holds as many blocks as the multiprocessor's other resources allow. It
+    /// always holds at least one block. The size of the grid doesn't matter.
     ///
-    /// This was measured on an H200 (driver 580.159). A preference of 100 percent is exact. With 50 percent and blocks
-    /// of 2 KiB the device had a larger carve-out than this function returns.
+    /// This was measured on an H200 (driver 580.159). A preference of 100 percent is exact. With 50 percent
+    /// and blocks of 2 KiB the device had a larger carve-out than this function returns.
     pub fn wanted_carveout(&self, device: &Device) -> u32 {
         self.preferred_carveout(device).unwrap_or_else(|| {
             let blocks = Processor::new(device).space(self).blocks.max(1);
@@ -215,8 +214,8 @@ mod tests {
         let block = |threads, registers| Launch { threads, registers, ..Launch::default() };
         assert_eq!(alone(90, block(256, 32)), (8, Limit::Threads));
         assert_eq!(alone(90, block(32, 32)), (32, Limit::Blocks));
-        // 33 registers of each thread become 40 in units: enough for 51 warps, but only 12 in each of the four parts,
-        // so 48.
+        // 33 registers of each thread become 40 in units: enough for 51 warps, but only 12 in each of the
+        // four parts, so 48.
         assert_eq!(alone(90, block(256, 33)), (6, Limit::Registers));
         assert_eq!(alone(90, block(256, 64)), (4, Limit::Registers));
         assert_eq!(alone(90, block(256, 65)), (3, Limit::Registers));

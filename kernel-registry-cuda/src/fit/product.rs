@@ -17,8 +17,8 @@ const fn product(name: &'static str, sm: u32, processors: u32) -> Product {
     Product { name, sm, processors }
 }
 
-/// The products, from NVIDIA's descriptions. V100 is listed only to be recognized by name: CUDA 13 compiles for nothing
-/// older than sm_75, and [`Device`] has no row for sm_70.
+/// The products, from NVIDIA's descriptions. V100 is only listed so that its name is recognized: CUDA 13
+/// doesn't compile for anything older than sm_75, and [`Device`] has no row for sm_70.
 const PRODUCTS: [Product; 31] = [
     product("V100", 70, 80),
     product("T4", 75, 40),
@@ -54,8 +54,8 @@ const PRODUCTS: [Product; 31] = [
 ];
 
 impl Product {
-    /// Finds the product of this name. Case, spaces, `-`, `_` and a leading `NVIDIA`, `GeForce` or `Tesla` do not
-    /// matter.
+    /// Finds a product by name. Case, spaces, `-`, `_` and a leading `NVIDIA`, `GeForce` or `Tesla` are
+    /// ignored.
     ///
     /// ```
     /// use kernel_registry_cuda::fit::Product;

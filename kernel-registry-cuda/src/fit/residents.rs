@@ -1,15 +1,15 @@
-//! Computes what fits beside several grids that are resident on a device together.
+//! Computes what fits next to several resident grids.
 
 use super::device::Device;
 use super::grid::{self, Residency, Room, in_clusters};
 use super::launch::{CannotRun, Launch};
 use super::processor::{Processor, Space};
 
-/// Resident grids, in the order of their launches. Each was found to [fit](Self::residency) beside the grids before it.
+/// Resident grids, in launch order. Each [fits](Self::residency) next to the grids before it.
 ///
-/// The blocks of the first grid are spread evenly. How the hardware spreads the blocks of later grids is unknown, so
-/// every multiprocessor counts as full as it can be. But at least one multiprocessor has no more than the average
-/// number of blocks of the last grid.
+/// The blocks of the first grid are spread evenly. How the hardware spreads later grids is unknown, so every
+/// multiprocessor counts as full as it can be. But at least one has no more than the average number of blocks
+/// of the last grid.
 #[derive(Clone, Copy, Debug)]
 pub struct Residents<'a> {
     device: &'a Device,
@@ -17,12 +17,12 @@ pub struct Residents<'a> {
 }
 
 impl<'a> Residents<'a> {
-    /// Describes these resident grids on this device.
+    /// Creates the model of these resident grids on this device.
     pub fn new(device: &'a Device, grids: &'a [Launch]) -> Self {
         Residents { device, grids }
     }
 
-    /// Computes how many blocks of a further grid are on the device at once.
+    /// Computes how many blocks of a further resident grid are on the device at once.
     ///
     /// # Errors
     ///
@@ -43,32 +43,33 @@ impl<'a> Residents<'a> {
         Ok(Residency { per_processor: space.blocks, capacity, limit: space.limit, ..alone })
     }
 
-    /// Computes how many blocks of the kernel `other` run at once beside the resident grids.
+    /// Computes how many blocks of the kernel `other` run at once alongside the resident grids.
     ///
     /// # Errors
     ///
-    /// Fails if the device cannot run `other` at all, or the only resident grid.
+    /// Fails if the device can't run `other`, or the only resident grid, at all.
     pub fn beside(&self, other: &Launch) -> Result<Room, CannotRun> {
         if let [resident] = self.grids {
             return grid::beside(self.device, resident, other);
         }
         other.check(self.device)?;
-        // The average holds for one multiprocessor only, and a cluster needs several.
+        // The average holds for a single multiprocessor, and a cluster needs several.
         let (processor, space) = self.tightest(other, other.cluster == 1);
         let at_once = in_clusters(self.device, other, space.blocks);
         Ok(Room::new(other, at_once, space, &processor))
     }
 
-    /// Returns the multiprocessor with the least room for a launch. With `average`, only multiprocessors are considered
-    /// that have no more than the average number of blocks of the last grid.
+    /// Returns the multiprocessor with the least room for a launch. With `average`, only considers those with
+    /// no more than the average number of blocks of the last grid.
     ///
-    /// The first grid with a block on a multiprocessor sets the carve-out. Where earlier grids have no block, a later
-    /// grid sets it.
+    /// The first grid with a block on a multiprocessor sets the carve-out, so a later grid sets it where
+    /// earlier grids have no block.
     fn tightest(&self, launch: &Launch, average: bool) -> (Processor<'a>, Space) {
         let processors = u64::from(self.device.processors.max(1));
         let last = self.grids.len().saturating_sub(1);
         let with_those_from = |first: usize| {
-            // A grid has at most as many blocks here as fit beside the fewest possible blocks of the earlier grids.
+            // A grid has at most as many blocks here as fit next to the smallest possible number of the
+            // earlier grids' blocks.
             let (mut processor, mut emptiest) = (Processor::new(self.device), Processor::new(self.device));
             for (place, grid) in self.grids.iter().enumerate().skip(first) {
                 let of_average = u32::try_from(grid.grid / processors).unwrap_or(u32::MAX);
@@ -124,7 +125,7 @@ mod tests {
             Residents::new(hopper(), &some).residency(&launch(200, 1024)).unwrap().capacity,
             66 + 2 * 66
         );
-        // For the third grid, each multiprocessor counts as full as it can be.
+        // The third grid has to assume that each multiprocessor is as full as it can be.
         let two = [launch(66, 1024), launch(66, 1024)];
         assert_eq!(Residents::new(hopper(), &two).residency(&launch(1, 1024)).unwrap().capacity, 0);
     }
@@ -139,7 +140,7 @@ mod tests {
         assert_eq!((full.fits(), full.limit), (false, Limit::Threads));
         // 131 blocks of the second grid leave one multiprocessor without any of them.
         assert!(room(132, 131, launch(1, 1024)).fits());
-        // Blocks of the second grid may be together where the first has no block.
+        // Blocks of the second grid may gather where the first has no block.
         assert!(!room(131, 132, launch(1, 1024)).fits());
     }
 

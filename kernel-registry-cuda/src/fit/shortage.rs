@@ -1,4 +1,4 @@
-//! Describes what a block lacks on a multiprocessor, in numbers and in words.
+//! Describes what a block lacks on a multiprocessor.
 
 use alloc::format;
 use alloc::string::String;
@@ -19,11 +19,12 @@ pub enum Shortage {
         needs: u32,
         /// How much of the resource is left.
         left: u32,
-        /// How much of the resource a multiprocessor has. For [`Limit::Carveout`], the bytes of its carve-out.
+        /// How much of the resource a multiprocessor has. For [`Limit::Carveout`], the bytes of its
+        /// carve-out.
         of: u32,
     },
-    /// The carve-out differs from the carve-out that the driver wants for the launch, and is mostly too small. A
-    /// carve-out does not change while a block is on the multiprocessor.
+    /// The carve-out isn't the wanted one of the launch; usually it's too small. It doesn't change while a
+    /// block is on the multiprocessor.
     Carveout {
         /// The carve-out in bytes that the driver wants for the launch.
         wanted: u32,
@@ -38,7 +39,8 @@ pub enum Shortage {
 }
 
 impl Processor<'_> {
-    /// Returns what a block of this launch lacks on the multiprocessor, if `limit` is the resource that runs out.
+    /// Returns what a block of this launch lacks on the multiprocessor, if `limit` is the resource that runs
+    /// out.
     pub(super) fn shortage(&self, launch: &Launch, limit: Limit) -> Shortage {
         let device = self.device();
         let left =
@@ -88,7 +90,7 @@ impl fmt::Display for Shortage {
 }
 
 impl Shortage {
-    /// Returns advice for the case that the kernel `name` does not fit beside the kernel `resident`.
+    /// Returns advice for when the kernel `name` doesn't fit next to the kernel `resident`.
     pub fn remedy(&self, name: &str, resident: &str) -> String {
         let limit = match *self {
             Shortage::Left { limit, .. } => limit,

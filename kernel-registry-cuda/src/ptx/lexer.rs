@@ -18,13 +18,14 @@ pub struct Token {
 /// A kind of token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A directive (`.entry`), an opcode with its modifiers (`ld.shared::cta.u32`), a name, a register or a number.
+    /// A directive (`.entry`), an opcode with its modifiers (`ld.shared::cta.u32`), a name, a register or a
+    /// number.
     Word,
     /// A string with its quotes. A quote after a backslash belongs to the string.
     Text,
-    /// Any other byte, even one that PTX does not allow.
+    /// Any other byte, valid in PTX or not.
     Sign(u8),
-    /// The rest of the text, from a string or a comment on that does not end or contains a zero byte.
+    /// The rest of the text, from a string or comment that has no end or contains a zero byte.
     Open,
 }
 
@@ -88,8 +89,8 @@ impl Iterator for Lexer<'_> {
     }
 }
 
-/// Returns the length of the comment or string at the start of a text: 0 if there is neither, `None` if it does not end
-/// or contains a zero byte. The driver takes a zero byte as the end of the whole text.
+/// Returns the length of the comment or string at the start of a text: 0 if there is neither, `None` if it
+/// has no end or contains a zero byte, which ends the whole text for the driver.
 #[inline]
 pub(super) fn opaque_length(text: &[u8]) -> Option<usize> {
     let length = match text {
@@ -112,7 +113,8 @@ fn string_length(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// Whether a word can have this byte. A table, because most time of reading PTX is spent on this question.
+/// Whether a byte can be part of a word. It's a table because reading PTX spends most of its time on this
+/// question.
 static WORD: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = 0;
@@ -129,9 +131,9 @@ fn is_word(byte: u8) -> bool {
     WORD[usize::from(byte)]
 }
 
-/// Returns the length of the word at the start of a text. A dot begins a new word after a directive, but not within an
-/// opcode: `.reg.b32` is two words, `add.u32` is one. A double colon is part of a word (`shared::cta`), a single colon
-/// after a label is not.
+/// Returns the length of the word at the start of a text. A dot begins a new word after a directive, but not
+/// in an opcode: `.reg.b32` is two words, `add.u32` is one. A double colon is part of a word (`shared::cta`),
+/// a single colon after a label isn't.
 #[inline]
 fn word_length(text: &[u8]) -> usize {
     let is_directive = text[0] == b'.';

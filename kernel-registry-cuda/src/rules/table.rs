@@ -12,8 +12,8 @@ const RULE: Rule = Rule {
     can_be_preloaded: false,
 };
 
-/// A kernel is loaded by its first launch, or by a call. Calls like `cuKernelGetFunction` wait if the context does not
-/// have the kernel's library yet. If the context has the library, or the call is given a function of a module, only the
+/// A kernel is loaded by its first launch, or by a call. Calls like `cuKernelGetFunction` wait if the context
+/// doesn't have the kernel's library yet. If it does, or if the call gets a function of a module, only the
 /// launch waits.
 pub const LOAD: Rule = Rule {
     name: "load",
@@ -81,7 +81,7 @@ pub const LIBRARY: Rule = Rule {
     ..RULE
 };
 
-/// Loading a library late in LAZY mode waits for nothing, but takes time. This rule is not in [`RULES`].
+/// Loading a library late in LAZY mode doesn't wait, but takes time. This rule isn't in [`RULES`].
 pub const LATE_LIBRARY: Rule = Rule {
     name: "late_library",
     calls: LIBRARY.calls,
@@ -190,8 +190,8 @@ pub const FULL: Rule = Rule {
     ..RULE
 };
 
-/// A block waits while the multiprocessors would have to change their carve-out, the division of memory between shared
-/// memory and cache.
+/// A block waits for multiprocessors whose carve-out, the division of memory between shared memory and cache,
+/// would have to change.
 pub const CARVE_OUT: Rule = Rule {
     name: "carve_out",
     because: "a multiprocessor changes how much shared memory it has only when no block runs there",
@@ -213,7 +213,7 @@ pub const FREE: Rule = Rule {
     because: "memory is freed only when nothing runs on the device",
     remedy: "free it later, or with `cuMemFreeAsync`, which does not wait and also takes what `cuMemAlloc` gave",
     in_python: Some(
-        "keep the array or tensor until that work has ended, and empty no cache of memory meanwhile",
+        "keep the array or tensor until that work has ended, and don't empty memory caches before that",
     ),
     ..RULE
 };
@@ -305,7 +305,7 @@ pub const LEGACY_STREAM: Rule = Rule {
     ..RULE
 };
 
-/// The rules that hold with and without resident kernels. If several name a call, the likeliest is first.
+/// The rules that hold with and without resident kernels. If several apply to a call, the likeliest is first.
 pub const RULES: &[Rule] = &[
     LOAD,
     MODULE,

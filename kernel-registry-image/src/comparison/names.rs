@@ -1,24 +1,27 @@
-//! Compares the names of a declaration's parameters with those of the source, by which swapped parameters of one type are found.
+//! Compares the parameter names of a declaration with those of the source, to find swapped parameters of the
+//! same type.
 
 use std::iter::successors;
 
 use super::{About, Mismatch};
 
-/// Names that a parameter in CUDA can have, and one in Rust can't.
+/// Names that a parameter can have in CUDA, but not in Rust.
 const KEYWORDS: [&str; 12] =
     ["in", "type", "ref", "move", "mut", "match", "loop", "use", "mod", "where", "fn", "let"];
 
 /// How the names of parameters differ from those of the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OtherNames {
-    /// Some names change places, so an argument is passed for another parameter. The number is the first parameter's.
+    /// Some names are swapped, so an argument is passed for another parameter. The number is the first such
+    /// parameter's.
     Swapped(usize, Mismatch),
-    /// There are other names, so the order can't be compared. The message says which.
+    /// The names differ, so the order can't be compared. The message has both.
     Differ(String),
 }
 
-/// Compares names of parameters: `declared` with those of the kernel in `file`. Letter case and underscores don't count: `rowCount` is
-/// `row_count`. A keyword of Rust, such as `in`, may have any new name. Returns `None` if the names agree, or if the source doesn't tell.
+/// Compares names of parameters: `declared` with those of the kernel in `file`. Letter case and underscores
+/// don't count: `rowCount` is `row_count`. A keyword of Rust, such as `in`, may have any new name. Returns
+/// `None` if the names agree, or if the source doesn't tell.
 ///
 /// ```
 /// use kernel_registry_image::comparison::{OtherNames, compare_names};
@@ -48,7 +51,7 @@ pub fn compare_names(kernel: &str, declared: &[&str], source: &[&str], file: &st
         declared.join(", ")
     );
     let place = |index: usize| there.iter().position(|name| *name == here[index]);
-    // From a name of a permutation, going to its place in the source again and again leads back to it.
+    // A name is part of a permutation if following the places in the source leads back to it.
     let leads_back = |index: usize| {
         let places = successors(place(index), |at| place(*at)).take(here.len());
         places.into_iter().any(|at| at == index)

@@ -1,4 +1,4 @@
-//! Compares all parameters of a declaration with a kernel's. The kernel may take the lengths of slices in addition.
+//! Compares all parameters of a declaration with a kernel's, which may include the lengths of slices.
 
 use kernel_registry_format::{Pass, SliceLength};
 
@@ -9,7 +9,7 @@ use crate::{Entry, ParamLayout};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Compared {
-    /// Where the kernel finds the length of each slice, if it takes that.
+    /// Where the kernel finds the length of each slice, if it takes lengths.
     pub length: Option<SliceLength>,
     /// One for each declared parameter.
     pub verdicts: Vec<Verdict>,
@@ -30,7 +30,7 @@ pub fn compare_params(declared: &[Param<'_>], entry: &Entry, file: &str) -> Resu
         let at = index;
         index += 1;
         match length.filter(|_| is_slice(param)) {
-            // Nothing is known of the slice's elements.
+            // Nothing is known about the slice's elements.
             Some(SliceLength::Within) => return Verdict::Meets,
             Some(SliceLength::Next) => index += 1,
             None => {}
@@ -41,7 +41,7 @@ pub fn compare_params(declared: &[Param<'_>], entry: &Entry, file: &str) -> Resu
     Ok(Compared { length, verdicts })
 }
 
-/// Returns the mismatch of a declaration and a kernel that take the lengths of slices in different ways.
+/// Returns the mismatch of a declaration and a kernel that pass the lengths of slices in different ways.
 pub fn other_lengths(
     declared: Option<SliceLength>,
     there: Option<SliceLength>,
@@ -62,9 +62,10 @@ pub fn other_lengths(
     Mismatch { about: About::Count, message }
 }
 
-/// Returns where a kernel finds the lengths of slices, or `None` if it takes no lengths. CUDA C++ has no slices, so kernels with
-/// known types, and those of nvcc, take no lengths: a declaration that lacks a parameter must not pass for one with lengths.
-/// Otherwise the number or the sizes of the parameters decide. The macro writes the answer into the record, and launches obey it.
+/// Returns where a kernel finds the lengths of slices, or `None` if it takes no lengths. CUDA C++ has no
+/// slices, so kernels with known types, and those of nvcc, take none: otherwise a declaration that lacks a
+/// parameter would pass for one with lengths. For other kernels, the number or the sizes of the parameters
+/// decide. The macro writes the answer into the record, and launches obey it.
 fn length(declared: &[Param<'_>], entry: &Entry) -> Option<SliceLength> {
     let slices = declared.iter().filter(|param| is_slice(param)).count();
     if slices == 0 || !entry.is_of_llvm || entry.signature.is_some() || !entry.c_params.is_empty() {
@@ -88,7 +89,7 @@ fn is_slice(param: &Param<'_>) -> bool {
     matches!(param.pass, Pass::Slice | Pass::SliceMut)
 }
 
-/// Returns whether a parameter can be an address. Machine code tells sizes only.
+/// Returns whether a parameter can be an address, as far as sizes show.
 fn is_word(layout: &ParamLayout) -> bool {
     layout.size == 8 && layout.ptx_type.as_deref().is_none_or(|ty| ["u64", "s64", "b64"].contains(&ty))
 }
@@ -143,7 +144,7 @@ mod tests {
         }
     }
 
-    /// If such a kernel could take lengths, a forgotten parameter would pass for the length of a slice.
+    /// Otherwise a forgotten parameter would pass for the length of a slice.
     #[test]
     fn kernels_of_other_compilers_take_no_lengths() {
         let ptx = PTX.replace("LLVM NVPTX Back-End", "NVIDIA NVVM Compiler");

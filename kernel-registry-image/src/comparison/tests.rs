@@ -85,7 +85,7 @@ fn cudas_own_types_have_a_name() {
     };
     let Verdict::Needs { expected, .. } = compare(0, "&[Float4]", Pass::Slice, None) else { panic!() };
     assert_eq!(expected, Expected::Named { name: "float4".to_owned(), size: 16, align: 16 });
-    // In a binary only layouts are known. The map is one of CUDA 13.
+    // In a binary, only layouts are known. The map's is that of CUDA 13.
     for map in [[128, 64], [128, 128]] {
         assert_eq!(compare(1, "TensorMap", Pass::Value, Some(map)), Verdict::Meets);
     }

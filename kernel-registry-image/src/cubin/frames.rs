@@ -1,7 +1,7 @@
 //! Reads the frames of functions, as `.debug_frame` describes them for debuggers.
 //!
-//! For kernels with recursive calls, `.nv.info` has only the frame of the kernel itself. Only `.debug_frame` has the frames of the
-//! functions that were compiled together with the kernel.
+//! `.nv.info` lacks the frames of functions that were compiled together with a kernel with recursive calls:
+//! it has the kernel's only. `.debug_frame` has them all.
 
 use std::collections::BTreeMap;
 
@@ -17,8 +17,8 @@ pub(super) fn frames(elf: &Elf<'_>) -> BTreeMap<CodeAddress, u32> {
     placed.collect()
 }
 
-/// Returns the code that each description is about, by the offset of the description's address field. A relocation tells the code.
-/// The addend is in the relocation, or up to sm_89 in the address field.
+/// Returns the code of each description, by the offset of the description's address field. A relocation
+/// refers to the code. The addend is in the relocation, or up to sm_89 in the address field.
 fn described_code(elf: &Elf<'_>, section: &[u8]) -> BTreeMap<u64, CodeAddress> {
     let relocations = |name: &str, size: usize| {
         let data = elf.section(name).map_or(&[][..], |section| section.data);
@@ -44,8 +44,8 @@ fn descriptions(section: &[u8]) -> impl Iterator<Item = (u64, u32)> {
             length => (at + 4, u64::from(length)),
         };
         let end = start.checked_add(usize::try_from(length).ok()?)?;
-        // The identifier of a description (FDE) is the offset of the common part (CIE) that it builds upon. In a CIE, all bits of
-        // the identifier are set.
+        // The identifier of a description (FDE) is the offset of the common part (CIE) that it builds upon.
+        // In a CIE, all bits of the identifier are set.
         let id_size = if start - at == 12 { 8 } else { 4 };
         let is_common = section.get(start..start + id_size)?.iter().all(|byte| *byte == 0xff);
         let address = start + id_size;

@@ -1,6 +1,6 @@
 //! Reads the attributes that the compiler leaves in `.nv.info` sections.
 //!
-//! NVIDIA does not document the attributes. Their names are those that `cuobjdump -elf` prints.
+//! NVIDIA doesn't document the attributes. The names are from `cuobjdump -elf`.
 
 use crate::Error;
 use crate::bytes;
@@ -22,13 +22,13 @@ pub(super) struct Attribute<'a> {
 
 /// The block that the kernel must not exceed (`.maxntid`): three numbers.
 pub(super) const MAX_THREADS: u8 = 0x05;
-/// Undefined functions that a kernel refers to, itself or through its copies of others: symbol indices.
+/// Undefined functions that a kernel refers to, directly or through functions copied into it: symbol indices.
 pub(super) const EXTERNS: u8 = 0x0f;
 /// The block that the kernel must have (`.reqntid`): three numbers.
 pub(super) const REQNTID: u8 = 0x10;
-/// The frame of a function: the function's symbol index, and the bytes of its own frame.
+/// The frame of a function: its symbol index, and the bytes of the frame.
 pub(super) const FRAME_SIZE: u8 = 0x11;
-/// The stack of a function: the function's symbol index, and the bytes of its own frame and the frames of its callees.
+/// The stack of a function: its symbol index, and the bytes of its frame and its callees' frames.
 pub(super) const MIN_STACK_SIZE: u8 = 0x12;
 /// A parameter: index, ordinal, offset and size.
 pub(super) const KPARAM_INFO: u8 = 0x17;
@@ -40,7 +40,7 @@ pub(super) const REGCOUNT: u8 = 0x2f;
 pub(super) const CTA_PER_CLUSTER: u8 = 0x3d;
 /// The most blocks of a cluster.
 pub(super) const MAX_CLUSTER_RANK: u8 = 0x3f;
-/// A parameter of a kernel whose parameters take many bytes.
+/// A parameter of a kernel with many bytes of parameters.
 pub(super) const KPARAM_INFO_V2: u8 = 0x45;
 
 impl<'a> Attributes<'a> {
@@ -48,8 +48,8 @@ impl<'a> Attributes<'a> {
         Attributes { section, data }
     }
 
-    /// Reads one attribute: format, kind, and a 16-bit field, which is the value or the length of a value that follows.
-    /// Returns the attribute, and the data after it.
+    /// Reads one attribute: format, kind, and a 16-bit field, which is the value or the length of a value
+    /// that follows. Returns the attribute, and the data after it.
     fn read(&self) -> Result<(Attribute<'a>, &'a [u8]), Error> {
         let cut_off = || Error::malformed(self.section, "an attribute is cut off");
         let [format, kind, low, high] = bytes::array(self.data, 0).ok_or_else(cut_off)?;

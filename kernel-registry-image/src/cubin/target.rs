@@ -9,9 +9,9 @@ const EF_ACCELERATED: u32 = 0x800;
 
 /// Returns the architecture.
 ///
-/// The header's flags have its number, and up to CUDA 12 its suffix. Since CUDA 13 the suffix is in a note with the
-/// assembler's command line; an `a` is in `.nv.compat`, too. So an `sm_100f` without that note reads as `sm_100`, which
-/// runs on the same devices.
+/// The header's flags have its number and, up to CUDA 12, its suffix. Since CUDA 13 the suffix is in a note
+/// with the assembler's command line, and an `a` also in `.nv.compat`. So an `sm_100f` without that note
+/// reads as `sm_100`, which runs on the same devices.
 pub(super) fn target(elf: &Elf<'_>) -> Result<Target, Error> {
     let (sm, accelerated) = match elf.abi {
         0..8 => (elf.flags & 0xff, elf.flags & EF_ACCELERATED != 0),
@@ -54,7 +54,8 @@ struct Tool<'a> {
 fn tools<'a>(elf: &Elf<'a>) -> Vec<Tool<'a>> {
     /// The length of a note's head: three numbers, and the owner's name, which is the same in every note.
     const OWNER: usize = 12 + "NVIDIA Corp\0".len();
-    /// The length of the numbers after the head: a version and the offsets of five strings. The strings follow.
+    /// The length of the numbers after the head: a version and the offsets of five strings. The strings
+    /// follow.
     const NUMBERS: usize = 6 * 4;
 
     let mut tools = Vec::new();
@@ -88,7 +89,7 @@ fn is_accelerated(elf: &Elf<'_>) -> bool {
         if (*format, *attribute) == (2, 9) {
             return *value == 1;
         }
-        // Format 4 has a length where the others have a value.
+        // Format 4 has a length in place of the value.
         let length = if *format == 4 { usize::from(u16::from_le_bytes([*value, *high])) } else { 0 };
         rest = tail.get(length..).unwrap_or_default();
     }

@@ -1,8 +1,8 @@
-//! The offsets at which an image may begin and end.
+//! Defines the offsets at which an image may begin and end.
 
 use std::ops::Range;
 
-/// An image whose exact beginning and end are not known.
+/// The beginning of an image whose exact bounds aren't known.
 pub(super) struct Start {
     /// The offsets at which it may begin, the likeliest first.
     pub(super) beginnings: Vec<usize>,
@@ -12,7 +12,7 @@ pub(super) struct Start {
 
 /// The offsets at which an image may end.
 pub(super) struct End {
-    /// Everything that has to be in the image is before this offset.
+    /// Everything that must be in the image is before this offset.
     pub(super) earliest: usize,
     /// The offset after the zeros and space that follow.
     pub(super) with_filler: usize,

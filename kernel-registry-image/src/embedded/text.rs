@@ -1,13 +1,13 @@
-//! Finds where PTX texts begin and end among other bytes.
+//! Finds where PTX texts begin and end within other bytes.
 
 use std::collections::HashSet;
 
 use super::span::{End, Start};
 
-/// `.version`, with which the code of every PTX text begins.
+/// `.version`, which begins the code of every PTX text.
 const VERSION: &[u8] = b".version";
 
-/// Words that continue a text after a kernel or function. Without one of these the text ends there.
+/// Words that can continue a text after a kernel or function. Any other word ends the text.
 const STATEMENTS: [&[u8]; 13] = [
     b".visible",
     b".entry",
@@ -30,7 +30,7 @@ const MOST_COMMENTS: usize = 16 * 1024;
 /// The most other `.version`s that these comments may contain.
 const MOST_NAMED: usize = 4;
 
-/// Returns whether this is the word `.version`, and not the beginning of a longer one.
+/// Returns whether this is the whole word `.version`.
 pub(super) fn is_version(bytes: &[u8]) -> bool {
     is_word(bytes, VERSION)
 }
@@ -53,7 +53,7 @@ pub(super) fn starts(
         if followed.contains(version) {
             continue;
         }
-        // Modules follow each other, so that one walk finds the ends of many texts.
+        // Modules follow each other, so one walk finds the ends of many texts.
         let first = starts.len();
         let mut walk = Walk { bytes, at: *version, depth: 0, effort };
         let mut next = index;
@@ -82,11 +82,12 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Walks up to the next module, and returns the offset of its `.version`. Adds the possible ends before that offset to `ends`.
+    /// Walks up to the next module, and returns the offset of its `.version`. Adds the possible ends before
+    /// that offset to `ends`.
     ///
     /// A text has zeros only at its end.
     fn module(&mut self, ends: &mut Vec<End>) -> Option<usize> {
-        // The index of the end that was added last, as long as nothing but space and comments follows it.
+        // The index of the last end, as long as only space and comments follow it.
         let mut open: Option<usize> = None;
         while let Some(byte) = self.bytes.get(self.at).copied() {
             let (from, rest) = (self.at, &self.bytes[self.at..]);
@@ -157,8 +158,9 @@ fn length_past(text: &[u8], mark: &[u8]) -> usize {
     text.len()
 }
 
-/// Returns the offsets at which the PTX text with this `.version` may begin: at `.version`, or at space or comments before it, but
-/// not before `nearest`. The smallest offset comes first, because comments usually belong to the text that follows.
+/// Returns the offsets at which the PTX text with this `.version` may begin: at `.version`, or at space or
+/// comments before it, but not before `nearest`. The smallest offset comes first, because comments usually
+/// belong to the text that follows them.
 fn beginnings(bytes: &[u8], nearest: usize, version: usize) -> Vec<usize> {
     let mut beginnings = vec![version];
     let mut at = version;
@@ -171,7 +173,7 @@ fn beginnings(bytes: &[u8], nearest: usize, version: usize) -> Vec<usize> {
             at = nearest + open;
             beginnings.push(at);
         } else {
-            // On the line of a comment there may be other bytes before the comment, which do not belong to this text.
+            // Other bytes may precede the comment on its line. They don't belong to this text.
             let line = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
             let comments = (line..before.len()).rev().filter(|at| before[*at..].starts_with(b"//"));
             let comments: Vec<usize> = comments.collect();

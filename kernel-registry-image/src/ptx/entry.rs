@@ -1,16 +1,17 @@
-//! Reads kernels in PTX: name, parameters and launch limits.
+//! Parses kernels in PTX: name, parameters and launch limits.
 
 use super::lexer::{Token, number};
 use super::{Functions, Parser};
 use crate::entry::threads;
 use crate::{Entry, Error, Limits, ParamLayout};
 
-/// The most parameters that are read. Kernels have fewer: the parameters of a kernel have at most 32,764 bytes.
+/// The most parameters that are accepted. Kernels have fewer, because their parameters have at most 32,764
+/// bytes.
 const MAX_PARAMS: usize = 4096;
 
 impl<'a> Parser<'a> {
-    /// Reads a kernel after its `.entry`, to the end of its body. Returns the kernel's name and facts, or `None` if it is only
-    /// declared.
+    /// Parses a kernel after its `.entry`, to the end of its body. Returns its name and facts, or `None` if
+    /// it's only declared.
     pub(super) fn entry(&mut self, functions: &mut Functions<'a>) -> Result<Option<(&'a str, Entry)>, Error> {
         let start = self.lexer.offset();
         let name = self.word("the name of a kernel")?;
@@ -52,7 +53,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Reads one to three numbers; those left out are 1.
+    /// Parses one to three numbers. Missing ones are 1.
     fn dimensions(&mut self) -> Result<[u32; 3], Error> {
         let mut dimensions = [self.number()?, 1, 1];
         for dimension in &mut dimensions[1..] {
@@ -85,8 +86,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Reads `.param .u64 .ptr .global .align 16 name` or `.param .align 8 .b8 name[24]`. `end` is where the parameter before it
-    /// ends.
+    /// Parses `.param .u64 .ptr .global .align 16 name` or `.param .align 8 .b8 name[24]`. `end` is the end
+    /// of the previous parameter.
     fn param(&mut self, end: u32) -> Result<ParamLayout, Error> {
         let (mut ty, mut lanes, mut pointer) = (None, 1, false);
         let (mut align, mut pointee_align) = (None, None);
@@ -119,7 +120,8 @@ impl<'a> Parser<'a> {
         Ok(ParamLayout { offset, size, align: Some(align), ptx_type, pointee_align, fields: Vec::new() })
     }
 
-    /// Reads a variable after its `.local`, and returns the size in bytes: `.align 16 .b8 __local_depot0[8192]`.
+    /// Parses a variable after its `.local`, and returns its size in bytes:
+    /// `.align 16 .b8 __local_depot0[8192]`.
     pub(super) fn variable(&mut self) -> u32 {
         let (mut size, mut count, mut length) = (1, 1u32, None);
         loop {
@@ -166,7 +168,7 @@ fn type_size(name: &str) -> Option<u32> {
         "b32" | "u32" | "s32" | "f32" | "tf32" | "f16x2" | "bf16x2" => 4,
         "b64" | "u64" | "s64" | "f64" => 8,
         "b128" => 16,
-        // Opaque handles, which a launch passes as 64-bit values.
+        // Opaque handles, which launches pass as 64-bit values.
         "texref" | "samplerref" | "surfref" => 8,
         _ => return None,
     })

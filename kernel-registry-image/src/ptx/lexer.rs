@@ -2,7 +2,7 @@
 
 use kernel_registry_cuda::ptx::lexer::{self, Kind, Shapes};
 
-/// A lexer that skips comments, strings, and characters that no PTX has.
+/// A lexer that skips comments, strings, and characters that PTX doesn't use.
 #[derive(Clone, Debug)]
 pub(super) struct Lexer<'a> {
     text: &'a str,
@@ -28,18 +28,19 @@ impl<'a> Lexer<'a> {
         self.tokens.offset()
     }
 
-    /// Returns the line up to which the text has been read, counted from 1, for an error.
+    /// Returns the current line, counted from 1, for an error.
     pub(super) fn place(&self) -> String {
         let before = self.text.bytes().take(self.offset());
         format!("line {}", 1 + before.filter(|byte| *byte == b'\n').count())
     }
 
-    /// Returns the next token without stepping over it.
+    /// Returns the next token without consuming it.
     pub(super) fn peek(&self) -> Option<Token<'a>> {
         self.clone().next()
     }
 
-    /// Returns the next token that is a brace, a directive or a word of one of these shapes, and steps over all before it.
+    /// Returns the next token that is a brace, a directive or a word of one of these shapes, skipping all
+    /// others.
     pub(super) fn next_of(&mut self, shapes: &Shapes) -> Option<Token<'a>> {
         self.tokens.next_of(shapes).map(|token| match token.kind {
             Kind::Sign(sign) => Token::Punct(sign),
@@ -47,7 +48,7 @@ impl<'a> Lexer<'a> {
         })
     }
 
-    /// Steps over the next token if it is this punctuation.
+    /// Consumes the next token if it is this punctuation.
     pub(super) fn eat(&mut self, punct: u8) -> bool {
         let mut ahead = self.clone();
         let found = ahead.next() == Some(Token::Punct(punct));

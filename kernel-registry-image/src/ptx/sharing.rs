@@ -1,8 +1,8 @@
-//! Finds variables through which kernels, or the host, may exchange values: kernels that share one must be compiled together, and a
-//! module that has one can't be used in place of another load of the same text.
+//! Finds variables through which kernels, or the host, may exchange values. Kernels that share one must be
+//! compiled together, and a module that has one can't replace another load of the same text.
 //!
-//! A variable is harmless if only this module can name it, and either no code names it, or it is a constant that compilers make, such
-//! as the text of a `printf`. Unknown forms count as variables.
+//! A variable is harmless if only this module can name it, and either no code does, or it's a constant made
+//! by the compiler, such as the text of a `printf`. Unknown forms count as variables.
 
 use std::collections::HashSet;
 
@@ -15,15 +15,15 @@ use super::lexer::{Token, number};
 pub(super) struct Sharing<'a> {
     /// The first variable, or the word of an unknown form.
     found: Option<&'a str>,
-    /// Whether there is an array that pieces of the module should not repeat.
+    /// Whether there is an array that is too large to be repeated in each piece of the module.
     has_large: bool,
     variables: HashSet<&'a str>,
     statement: Statement,
     /// The name in the current declaration.
     name: Option<&'a str>,
-    /// Whether the current declaration makes its name known outside of the module.
+    /// Whether the current declaration exports its name from the module.
     is_public: bool,
-    /// Whether the token before the current token makes a name known outside of the module.
+    /// Whether the previous token exports a name from the module.
     is_linked: bool,
 }
 
@@ -38,15 +38,16 @@ enum Statement {
     Initialiser,
 }
 
-/// The beginnings of names of constants that compilers make: texts of `printf` and `assert`, and tables of CUDA's
-/// mathematical functions.
+/// Prefixes of constants made by compilers: texts of `printf` and `assert`, and tables of CUDA's mathematical
+/// functions.
 const CONSTANTS: [&str; 3] = ["$str", "__unnamed_", "__cudart_"];
 
-/// The most elements of an array in a module that is cut: every piece has a copy of the array.
+/// The most elements of an array in a module that is split, because every piece has a copy of it.
 const LARGEST: u32 = 4096;
 
 impl<'a> Sharing<'a> {
-    /// Reads a token outside of functions, kernels and their declarations. Adds the shapes of variables' names.
+    /// Reads a token outside of functions, kernels and their declarations. Adds the shapes of variables'
+    /// names.
     pub(super) fn token(&mut self, token: Token<'a>, shapes: &mut Shapes) {
         let is_linked = std::mem::take(&mut self.is_linked);
         match token {
@@ -111,7 +112,7 @@ impl<'a> Sharing<'a> {
     }
 }
 
-/// Returns whether a directive has no influence on sharing.
+/// Returns whether a directive doesn't affect sharing.
 fn is_harmless(directive: &str) -> bool {
     match directive {
         ".version" | ".target" | ".address_size" | ".file" | ".pragma" | ".align" | ".v2" | ".v4" => true,

@@ -1,18 +1,19 @@
 //! Expands parameter packs: `Dp3argIT_E` is one type for each argument in the pack `T_`.
 //!
-//! cpp_demangle writes the whole pack in place of `T_`, as in `arg<float, int>`. So each `Dp` is replaced by a qualifier, which
-//! counts as a substitution too and is written after the type. The texts of `T_` are marked.
+//! cpp_demangle writes the whole pack in place of `T_`, as in `arg<float, int>`. So each `Dp` is replaced by
+//! a qualifier, which counts as a substitution too and is written after the type. The texts of `T_` are
+//! marked.
 
 use std::fmt;
 
 use cpp_demangle::{BorrowedSymbol, DemangleNodeType, DemangleOptions, DemangleWrite};
 
-/// The name of the qualifier that stands for `Dp`.
+/// The qualifier that replaces `Dp`.
 const QUALIFIER: &str = "U8__pack__";
-/// The qualifier as it is written after its type.
+/// The qualifier in the demangled text, after its type.
 const WRITTEN: &str = " __pack__";
 
-/// The marks around the text of a template parameter. Symbols with control characters are refused before.
+/// Marks around the text of a template parameter. Symbols with control characters were rejected before.
 const OPEN: char = '\u{1}';
 const CLOSE: char = '\u{2}';
 
@@ -34,7 +35,7 @@ pub(super) fn demangle(symbol: &str, limit: usize) -> Option<String> {
     while let Some(at) = symbol[from..].find("Dp").map(|found| from + found) {
         let marked = [&symbol[..at], QUALIFIER, &symbol[at + 2..]].concat();
         from = at + 2;
-        // Within an identifier, for example, `Dp` is no pack, and replacing it makes another name.
+        // `Dp` isn't always a pack. Inside an identifier, for example, replacing it changes the name.
         if let Some(new) = written(&marked, limit, true).filter(|new| unmarked(new) == plain) {
             from = at + QUALIFIER.len();
             (symbol, text) = (marked, Some(new));
@@ -89,11 +90,11 @@ impl DemangleWrite for Writer {
     }
 }
 
-/// Replaces each type that has the qualifier after it by one type for each element of its packs. Returns `None` if the packs of
-/// one type differ in length.
+/// Replaces each type with the qualifier after it by one type for each element of its packs. Returns `None`
+/// if the packs of a type differ in length.
 fn expanded(text: &str, limit: usize) -> Option<String> {
     let mut written = String::with_capacity(text.len());
-    // The beginnings of the list items that enclose the current position, the innermost last.
+    // The starts of the list items around the current position, the innermost last.
     let (mut starts, mut start) = (Vec::new(), 0);
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
@@ -122,7 +123,7 @@ fn expanded(text: &str, limit: usize) -> Option<String> {
     Some(written.replace([OPEN, CLOSE], ""))
 }
 
-/// Writes a pattern once for each element of the packs in it, up to about the limit.
+/// Writes a pattern once for each element of its packs, stopping at about the limit.
 fn instances(pattern: &str, limit: usize, written: &mut String) -> Option<()> {
     let parts = parts(pattern);
     let is_auto = |part: &Part<'_>| matches!(part, Part::Pack(elements) if elements.iter().any(|element| element.starts_with("auto:")));

@@ -1,4 +1,4 @@
-//! Reads the parameter types of `extern "C"` kernels, as far as a source tells them for certain.
+//! Parses the parameter types of `extern "C"` kernels, as far as a source is unambiguous.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,7 +8,7 @@ use kernel_registry_format::is_control;
 
 use crate::{CudaType, Entry, Image};
 
-/// Stands for a type that is not known.
+/// The notation for a type that isn't known.
 const UNKNOWN: &str = "?";
 
 /// The parameter types of an `extern "C"` kernel.
@@ -17,12 +17,12 @@ const UNKNOWN: &str = "?";
 pub struct CSignature {
     /// The name of the kernel, which is its symbol.
     pub name: String,
-    /// The types of its parameters. `None` where the source does not tell for certain.
+    /// The types of its parameters. `None` where the source is ambiguous.
     pub params: Vec<Option<CudaType>>,
 }
 
-/// Returns the `extern "C"` kernels that a source declares at file scope, under no condition of the preprocessor, and always with the
-/// same types. `is_macro` says whether headers or options define a macro of this name.
+/// Returns the `extern "C"` kernels that a source declares at file scope, outside of preprocessor conditions,
+/// and always with the same types. `is_macro` says whether headers or options define a macro of this name.
 pub fn c_signatures(text: &str, is_macro: impl Fn(&str) -> bool) -> Vec<CSignature> {
     let mut found: BTreeMap<String, Option<CSignature>> = BTreeMap::new();
     for kernel in kernels_among_macros(text, &is_macro) {
@@ -38,7 +38,8 @@ pub fn c_signatures(text: &str, is_macro: impl Fn(&str) -> bool) -> Vec<CSignatu
 }
 
 impl CSignature {
-    /// Reads what `Display` writes. Returns `None` for any other text, and for names with control characters.
+    /// Parses the output of `Display`. Returns `None` for any other text, and for names with control
+    /// characters.
     pub fn parse(text: &str) -> Option<CSignature> {
         let text = Some(text).filter(|text| !text.contains(is_control))?;
         let (name, params) = text.strip_suffix(')')?.split_once('(')?;
@@ -47,7 +48,7 @@ impl CSignature {
         Some(CSignature { name: name.to_owned(), params })
     }
 
-    /// Returns whether an entry of this name can be the kernel of this signature.
+    /// Returns whether the entry can be the kernel with this signature.
     fn fits(&self, entry: &Entry) -> bool {
         entry.signature.is_none()
             && self.params.len() == entry.params.len()
@@ -60,8 +61,8 @@ impl CSignature {
 }
 
 impl Image {
-    /// Adds the types that a source tells of `extern "C"` kernels, as [`Entry::c_params`]. Signatures that do not fit the
-    /// parameters in the image are passed over.
+    /// Adds the types of `extern "C"` kernels' parameters from a source, as [`Entry::c_params`]. Skips
+    /// signatures that don't fit the parameters in the image.
     pub fn add_c_signatures(&mut self, signatures: &[CSignature]) {
         for entry in self.variants.iter_mut().flat_map(|variant| &mut variant.entries) {
             let signature = signatures.iter().find(|signature| signature.name == entry.symbol);

@@ -1,4 +1,5 @@
-//! Finds the fields of structs that kernels take by value, with their offsets, as far as a source tells them for certain.
+//! Finds the fields of structs that kernels take by value, with their offsets, as far as a source is
+//! unambiguous.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,10 +10,10 @@ use super::records::{Field, PlacedField};
 use super::{records_among_macros, structs};
 use crate::{CudaType, Image, Scalar};
 
-/// Finds the structs that a source spells out. Their fields are numbers, pointers, CUDA's vectors and arrays of these. The structs
-/// are at file scope, under no condition of the preprocessor, without attributes, macros and bit fields. `is_macro` says whether
-/// headers or options define a macro of this name. Returns C++ on one line, with aliases resolved; the text is empty if there are
-/// no such structs.
+/// Returns the structs that a source spells out. Their fields are numbers, pointers, CUDA's vectors and
+/// arrays of these. The structs are at file scope, outside of preprocessor conditions, without attributes,
+/// macros and bit fields. `is_macro` says whether headers or options define a macro of this name. Returns C++
+/// on one line, with aliases resolved; the text is empty if there are no such structs.
 ///
 /// ```
 /// use kernel_registry_image::source::certain_structs;
@@ -31,8 +32,8 @@ pub fn certain_structs(text: &str, is_macro: impl Fn(&str) -> bool) -> String {
     written.collect::<Vec<_>>().join(" ")
 }
 
-/// Lays out a struct by the types of its fields. Returns the fields with their offsets, without fillers, and size and alignment of
-/// the struct.
+/// Lays out a struct. Returns the fields with their offsets, without fillers, and the struct's size and
+/// alignment.
 fn lay_out(fields: &[Field]) -> Option<(Vec<PlacedField>, [u32; 2])> {
     let (mut placed, mut size, mut align) = (Vec::new(), 0u32, 1);
     for field in fields {
@@ -49,16 +50,17 @@ fn lay_out(fields: &[Field]) -> Option<(Vec<PlacedField>, [u32; 2])> {
     Some((placed, [size.checked_next_multiple_of(align)?, align]))
 }
 
-/// Returns whether a field of this name only fills a gap, which a Rust struct may leave to the compiler.
+/// Returns whether a field with this name is just padding, which a Rust struct may leave to the compiler.
 fn is_filler(name: &str) -> bool {
     let name = name.to_lowercase();
     ["pad", "unused", "reserved"].iter().any(|word| name.contains(word))
 }
 
 impl Image {
-    /// Adds the fields of structs that kernels take by value, as [`ParamLayout::fields`](crate::ParamLayout::fields).
-    /// `text` is what [`certain_structs`] returns. A struct is passed over if the parameter in the image has another size or
-    /// alignment. The types of `extern "C"` kernels are added before: see [`Image::add_c_signatures`].
+    /// Adds the fields of structs that kernels take by value, as
+    /// [`ParamLayout::fields`](crate::ParamLayout::fields). `text` is the result of [`certain_structs`].
+    /// Skips a struct if the parameter in the image has another size or alignment. Add the types of
+    /// `extern "C"` kernels first: see [`Image::add_c_signatures`].
     pub fn add_structs(&mut self, text: &str) {
         if text.is_empty() || text.contains(is_control) {
             return;
@@ -71,7 +73,7 @@ impl Image {
                     continue;
                 };
                 let layout = &mut entry.params[index];
-                // A packed struct of the same size has the same offsets.
+                // A packed struct with the same size has the same offsets.
                 if layout.size == size && layout.align.is_none_or(|there| there == align) {
                     layout.fields = fields;
                 }
@@ -81,7 +83,7 @@ impl Image {
 }
 
 impl Field {
-    /// Returns the field's size in bytes and whether it is floating point, if the field is a number or a pointer.
+    /// Returns the size in bytes of a number or pointer, and whether it's floating point.
     pub fn number(&self) -> Option<(u32, bool)> {
         let is_float = match &self.ty {
             CudaType::Scalar(scalar) => matches!(scalar, Scalar::Float | Scalar::Double),

@@ -1,8 +1,9 @@
-//! Follows braces and brackets among the tokens of a source: finds the tokens at file scope, and splits lists.
+//! Tracks braces and brackets among the tokens of a source, to find the tokens at file scope and to split
+//! lists.
 
 use super::tokens::is_directive;
 
-/// Whether a token is at file scope and under no condition of the preprocessor.
+/// Whether a token is at file scope and outside of preprocessor conditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Plain {
     No,
@@ -38,7 +39,7 @@ pub(super) fn plain(tokens: &[&str]) -> Vec<Plain> {
     all
 }
 
-/// Finds the bracket that closes the first token. Returns `None` if the first token is no such bracket.
+/// Finds the bracket that closes the first token. Returns `None` if the first token isn't an opening bracket.
 pub(super) fn closing(tokens: &[&str], open: &str, close: &str) -> Option<usize> {
     let mut depth = 0u32;
     tokens.first().filter(|first| **first == open)?;
@@ -49,7 +50,7 @@ pub(super) fn closing(tokens: &[&str], open: &str, close: &str) -> Option<usize>
     })
 }
 
-/// Splits tokens at separators, except inside of brackets.
+/// Splits tokens at separators, except inside brackets.
 pub(super) fn split<'a, 'b>(tokens: &'b [&'a str], separator: &str) -> Vec<&'b [&'a str]> {
     let (mut parts, mut start, mut depth) = (Vec::new(), 0, 0u32);
     for (index, token) in tokens.iter().enumerate() {

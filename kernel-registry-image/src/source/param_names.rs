@@ -1,4 +1,4 @@
-//! Finds the names of kernels' parameters, as far as a source tells them for certain.
+//! Finds the names of kernels' parameters, as far as a source is unambiguous.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,9 @@ use kernel_registry_format::is_control;
 use super::kernels;
 use crate::{Entry, Image};
 
-/// Returns the names of the parameters of a source's kernels, on one line: `gemm(m, n, k) scale(x)`. A kernel is left out if a parameter
-/// has no name, or if kernels of its name and as many parameters have other names.
+/// Returns the parameter names of a source's kernels, on one line: `gemm(m, n, k) scale(x)`. Leaves out a
+/// kernel if a parameter is unnamed, or if another kernel with the same name and number of parameters has
+/// different names.
 ///
 /// ```
 /// use kernel_registry_image::source::param_names;
@@ -32,8 +33,8 @@ pub fn param_names(text: &str) -> String {
 }
 
 impl Image {
-    /// Adds the names of parameters, as [`Entry::param_names`]. `text` is what [`param_names`] returns. A kernel with another number of
-    /// parameters is passed over.
+    /// Adds the names of parameters, as [`Entry::param_names`]. `text` is the result of [`param_names`].
+    /// Skips a kernel with another number of parameters.
     pub fn add_param_names(&mut self, text: &str) {
         let kernels = text.split_inclusive(')').filter_map(|kernel| {
             let (name, params) = kernel.trim_start().strip_suffix(')')?.split_once('(')?;

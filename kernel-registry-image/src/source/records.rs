@@ -1,5 +1,5 @@
-//! Reads the structs of a CUDA source whose fields are plain: numbers, pointers, CUDA's vectors, other structs, and arrays of
-//! these.
+//! Parses the structs of a CUDA source whose fields are plain: numbers, pointers, CUDA's vectors, other
+//! structs, and arrays of these.
 
 use std::collections::HashMap;
 
@@ -34,12 +34,12 @@ pub struct PlacedField {
 #[derive(Clone)]
 pub(super) struct Record {
     pub(super) fields: Vec<Field>,
-    /// Whether its fields and its layout are certain: it is at file scope, under no condition of the preprocessor, without
-    /// attributes, and nothing in it is a macro.
+    /// Whether its fields and layout are certain: it's at file scope, outside of preprocessor conditions,
+    /// without attributes, and nothing in it is a macro.
     pub(super) is_certain: bool,
 }
 
-/// Collects the structs by their names without namespaces. Structs that share a name are left out.
+/// Collects the structs, by name without namespaces. Leaves out structs that share a name.
 pub(super) fn collect(tokens: &[&str], plain: &[Plain], names: &Names<'_, '_>) -> HashMap<String, Record> {
     let mut all: HashMap<String, Option<Record>> = HashMap::new();
     for index in 0..tokens.len() {
@@ -70,7 +70,7 @@ pub(super) fn collect(tokens: &[&str], plain: &[Plain], names: &Names<'_, '_>) -
     all.into_iter().filter_map(|(name, record)| Some((name, record?))).collect()
 }
 
-/// Reads the fields of a struct, if the struct has nothing else in it.
+/// Parses the fields of a struct, if it has nothing else in it.
 fn fields(body: &[&str], names: &Names<'_, '_>) -> Option<Record> {
     const OTHER: [&str; 15] = [
         "(", "{", ":", "static", "using", "typedef", "struct", "union", "enum", "class", "template",
@@ -85,7 +85,7 @@ fn fields(body: &[&str], names: &Names<'_, '_>) -> Option<Record> {
         let (first, lengths) = array(declared[0])?;
         let parameter = types::parameter(first, names);
         is_certain &= parameter.is_certain;
-        // A `*` belongs to one name only, and the words before it belong to all names.
+        // A `*` belongs to one name only, but the words before it belong to all names.
         if declared.len() > 1 && first.contains(&"*") {
             return None;
         }

@@ -1,4 +1,5 @@
-//! Splits a C++ text into tokens: words, strings, preprocessor directives, and single signs. Comments are left out.
+//! Splits C++ text into tokens: words, strings, preprocessor directives, and single characters. Comments are
+//! dropped.
 
 /// Returns whether a token is a whole directive: `#define N 4`.
 pub(super) fn is_directive(token: &&str) -> bool {
@@ -24,7 +25,8 @@ pub(super) fn split(text: &str) -> Vec<&str> {
             '#' if is_line_start => {
                 let length = directive(rest);
                 let text = rest[..length].trim_end();
-                // A line marker of a preprocessor, such as `# 12 "x.cu"`, is left out: it may be in the middle of a declaration.
+                // A preprocessor's line marker, such as `# 12 "x.cu"`, is dropped, because it may be in the
+                // middle of a declaration.
                 if !text[1..].trim_start().starts_with(|c: char| c.is_ascii_digit()) {
                     tokens.push(text);
                 }
@@ -40,7 +42,7 @@ pub(super) fn split(text: &str) -> Vec<&str> {
                 length
             }
             c if is_word(c) => {
-                // The digits of a number can be separated: `1'000`.
+                // Digits can have separators: `1'000`.
                 let is_end = |sign: char| !(is_word(sign) || (c.is_ascii_digit() && sign == '\''));
                 let length = rest.find(is_end).unwrap_or(rest.len());
                 tokens.push(&rest[..length]);
@@ -61,7 +63,7 @@ fn is_word(c: char) -> bool {
     c == '_' || c.is_alphanumeric()
 }
 
-/// Returns the length of a preprocessor directive. A backslash at the end of a line continues it.
+/// Returns the length of a preprocessor directive, including lines that continue it.
 fn directive(text: &str) -> usize {
     let mut end = 0;
     for line in text.split_inclusive('\n') {

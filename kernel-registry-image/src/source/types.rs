@@ -1,4 +1,4 @@
-//! Reads types as C++ sources spell them, and brings them to the form that mangled names have.
+//! Parses types as C++ sources spell them, and converts them to the form of mangled names.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,13 +13,13 @@ use crate::cuda_type::layout_of;
 pub struct Parameter {
     /// The parameter's name, if there is one.
     pub name: Option<String>,
-    /// The parameter's type, with the aliases of the source resolved.
+    /// The parameter's type, with the source's aliases resolved.
     pub ty: CudaType,
-    /// Whether the parameter can have no other type.
+    /// Whether the type is certain.
     pub is_certain: bool,
 }
 
-/// Names that standard headers give to types, for sources whose headers are not read.
+/// Types that standard headers define, because headers aren't read.
 const STANDARD: [(&str, &str); 15] = [
     ("size_t", "unsigned long"),
     ("int8_t", "signed char"),
@@ -49,15 +49,15 @@ const QUALIFIERS: [&str; 8] =
 /// The longest chain of aliases that is followed.
 const MAX_DEPTH: u32 = 16;
 
-/// Aliases by name. A name that means different things in different scopes has no tokens.
+/// Aliases by name. A name with different meanings in different scopes has no tokens.
 type Aliases<'a, 'b> = HashMap<&'a str, Option<&'b [&'a str]>>;
 
 /// The names of types that a source defines.
 pub(super) struct Names<'a, 'b> {
     pub(super) is_macro: &'b dyn Fn(&str) -> bool,
-    /// The names that `typedef` and `using` define, with the tokens that they stand for.
+    /// The names that `typedef` and `using` define, with the tokens that they resolve to.
     aliases: Aliases<'a, 'b>,
-    /// Names that mean the same everywhere: aliases and classes of the file scope, under no condition.
+    /// Names that mean the same everywhere: aliases and classes at file scope, outside of conditions.
     certain: HashSet<&'a str>,
 }
 
@@ -95,14 +95,14 @@ impl<'a, 'b> Names<'a, 'b> {
                 .and_modify(|known| *known = known.filter(|known| *known == of))
                 .or_insert(Some(of));
         }
-        // An alias in a class or function may have the name of a class of the file scope.
+        // An alias in a class or function may hide a class of the file scope.
         for class in classes {
             aliases.entry(class).and_modify(|of| *of = None);
         }
         Names { is_macro, aliases, certain }
     }
 
-    /// Returns whether it is certain which type these words mean.
+    /// Returns whether the meaning of these words is certain.
     fn are_certain(&self, words: &[&str], depth: u32) -> bool {
         words.iter().all(|word| match self.aliases.get(word) {
             _ if (self.is_macro)(word) => false,
@@ -111,7 +111,7 @@ impl<'a, 'b> Names<'a, 'b> {
                 let of = of.filter(|_| depth > 0 && self.certain.contains(word));
                 of.is_some_and(|of| self.are_certain(of, depth - 1))
             }
-            // A class of the source may have the name of a type that CUDA's headers define.
+            // A class of the source may hide a type that CUDA's headers define.
             None => self.certain.contains(word) != is_standard(word),
         })
     }
@@ -172,7 +172,8 @@ fn name<'a>(words: &[&'a str]) -> Option<&'a str> {
     (is_name && before.iter().any(|word| !is_qualifier(word))).then_some(last)
 }
 
-/// Returns the type of these tokens as demanglers write it, with qualifiers after the type: `unsigned int const*`.
+/// Returns the type of these tokens in the form of demanglers, with qualifiers after the type:
+/// `unsigned int const*`.
 fn resolve(words: &[&str], aliases: &Aliases<'_, '_>, depth: u32) -> String {
     let parts = split(words, "*");
     let pointers = parts[1..].iter().map(|pointer| format!("*{}", qualifiers(pointer)));
@@ -188,7 +189,7 @@ fn is_qualifier(word: &str) -> bool {
     word == "const" || word == "volatile"
 }
 
-/// Returns the type without pointers and without qualifiers of its own.
+/// Returns the type without pointers and without top-level qualifiers.
 fn base_type(words: &[&str], aliases: &Aliases<'_, '_>, depth: u32) -> String {
     let named: Vec<&str> = words.iter().filter(|word| !is_qualifier(word)).copied().collect();
     if !named.is_empty() && named.iter().all(|word| BUILT_IN.contains(word)) {
@@ -205,8 +206,8 @@ fn base_type(words: &[&str], aliases: &Aliases<'_, '_>, depth: u32) -> String {
     joined(&named)
 }
 
-/// Returns a built-in type in the form that mangled names have: `unsigned long` for `long unsigned int`. The given words
-/// can have any order.
+/// Returns a built-in type in the form of mangled names, for words in any order: `unsigned long` for
+/// `long unsigned int`.
 fn built_in(words: &[&str]) -> String {
     let has = |word: &str| words.contains(&word);
     let longs = words.iter().filter(|word| **word == "long").count();

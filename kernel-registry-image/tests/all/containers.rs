@@ -1,4 +1,5 @@
-//! Tests files of many containers, as linkers join them: each has room to unpack, and all together stay within bounds.
+//! Tests files of many containers, as linkers join them: each may unpack to so much, and all together stay
+//! within bounds.
 
 use crate::packed::container;
 use kernel_registry_image::{Error, MAX_PLAIN_SIZE, read};
@@ -17,8 +18,8 @@ fn each_container_has_room_of_its_own() {
 
 #[test]
 fn all_containers_together_unpack_to_no_more_than_the_file_allows() {
-    // Each container is within its own bounds, but 2 MiB may not become 2.5 GiB. So only the first containers are
-    // read.
+    // Each container is within its own bounds, but 2 MiB may not become 2.5 GiB. So only the first containers
+    // are read.
     let file: Vec<u8> =
         (0..10).flat_map(|number| container(&format!("k{number}"), 250 * MIB, MIB + MIB / 10)).collect();
     let image = read(&file).unwrap();

@@ -1,4 +1,4 @@
-//! Tests that images are found among other bytes.
+//! Tests that images are found within other bytes.
 
 use std::time::Duration;
 
@@ -15,14 +15,14 @@ fn found(bytes: &[u8], length: usize) -> Vec<Image> {
 fn every_image_is_found_among_all_others() {
     let images = crate::common::images();
     assert!(images.len() > 40, "{}", images.len());
-    // The images follow each other without a gap, as a linker might lay them out at worst.
+    // The images follow each other without a gap, which is the worst layout that a linker might choose.
     let all = images.iter().flat_map(|(_, bytes)| bytes).copied().collect::<Vec<u8>>();
     let search = Search::new(&all, images.iter().map(|(_, bytes)| bytes.len()));
     for (name, bytes) in &images {
         let expected = read(bytes).unwrap();
         let mut found = search.images(bytes.len());
         assert!(found.contains(&expected), "{name}");
-        // Other images that are found have this length by chance, and hold other kernels.
+        // Other images may have this length by chance, but have other kernels.
         let symbols = |image: &Image| -> Vec<String> {
             image
                 .variants
@@ -79,8 +79,8 @@ fn equal_images_count_once_and_others_of_the_length_each() {
     assert_eq!(found(program.as_bytes(), usize::MAX).len(), 0);
 }
 
-/// Searches a program with many images, each of another length. An earlier version took quadratic time: it compared each length
-/// with each text, and read everything that ends with a kernel.
+/// An earlier version took quadratic time for a program with many images of different lengths: it compared
+/// each length with each text, and read everything that ends with a kernel.
 #[test]
 fn of_many_texts_each_is_read_once() {
     const TEXTS: usize = 1500;
@@ -107,7 +107,8 @@ fn texts_of_unknown_length_are_found() {
         texts.map(|(at, text)| (at, String::from_utf8(text.to_vec()).unwrap())).collect()
     };
     let whole = |text: &str| text.trim_end().to_owned();
-    // One behind the other, as Rust lays out what it includes; with zeros between, as C does; and with braces behind.
+    // Directly after each other, as Rust lays out included files; with zeros in between, as C does; and
+    // followed by braces.
     for between in ["", "\0", "\0\0 {} \0", "no PTX {}", "}"] {
         let program = format!("begin\0{PTX}{between}{other}{between}");
         let expected = [(6, whole(PTX)), (6 + PTX.len() + between.len(), whole(&other))];
@@ -131,7 +132,7 @@ fn texts_in_fatbins_are_no_texts() {
     assert_eq!(Search::new(&both, [fatbin.len()]).bytes(fatbin.len()), [fatbin]);
 }
 
-/// Each image of the golden tests that is a text is found whole among all others.
+/// Each golden image that is a text is found whole among all others.
 #[test]
 fn every_text_is_found_among_all_images() {
     let images = crate::common::images();

@@ -1,4 +1,4 @@
-//! Tests images that are cut off, damaged, or made to harm: reading them ends soon and does not panic.
+//! Tests images that are cut off, damaged or malicious. Reading them must end soon and not panic.
 
 use std::thread;
 use std::time::Duration;
@@ -12,7 +12,8 @@ use kernel_registry_image::embedded::Search;
 use kernel_registry_image::source::CSignature;
 use kernel_registry_image::{Error, MAX_PLAIN_SIZE, Signature, read};
 
-/// Reads bytes, which must end soon and not panic. The result does not matter: a damaged image may still be readable.
+/// Reads bytes, which must end soon and not panic. The result doesn't matter: a damaged image may still be
+/// readable.
 fn survive(what: &str, bytes: &[u8]) {
     let start = Watch::start();
     if let Err(error) = read(bytes) {
@@ -44,7 +45,7 @@ fn damage(name: &str, bytes: &[u8], count: usize) {
         Search::new(&damaged, [bytes.len()]).images(bytes.len());
         damaged[at] = bytes[at];
     }
-    // Headers decide most, so every byte of them, or every bit.
+    // Headers decide most, so each of their bytes, or bits, is flipped.
     for at in 0..bytes.len().min(64) {
         for bit in (0..8).filter(|bit| count > 100 || *bit == at % 8) {
             damaged[at] ^= 1 << bit;
@@ -59,7 +60,7 @@ fn damaged_images() {
     damage_all(if cfg!(debug_assertions) { 50 } else { 500 });
 }
 
-/// This test runs by `cargo test --release -p kernel-registry-image -- --ignored`.
+/// Run by `cargo test --release -p kernel-registry-image -- --ignored`.
 #[test]
 #[ignore = "takes minutes; `.ci/run` has it, with optimisations"]
 fn images_damaged_at_every_byte() {
@@ -87,7 +88,7 @@ fn a_cubin_that_is_cut_off_is_never_read() {
                 panic!("{name} up to {end}: {error}")
             };
             assert_eq!(available, end as u64);
-            // The header tells the end of the tables, and they end the file.
+            // The header has the end of the tables, which end the file.
             assert!(needed == if end < 64 { 64 } else { bytes.len() as u64 }, "{name} up to {end}: {error}");
         }
     }
@@ -105,7 +106,8 @@ fn segments_and_sections_beyond_the_end_are_refused() {
         headers.map(move |header| (header + offset, header + size)).filter(|(_, size)| word(*size) > 0)
     };
     let segments = offsets(segments, count(56), 56, 8, 32);
-    // The first section is empty, and a section of type 8 has no bytes in the file, so its offset may be anything.
+    // The first section is empty, and a section of type 8 has no bytes in the file, so their offsets don't
+    // matter.
     let sections = offsets(sections, count(60), 64, 24, 32).filter(|(at, _)| cubin[at - 20] != 8);
     let mut tried = 0;
     for (offset, size) in segments.chain(sections) {
@@ -121,7 +123,8 @@ fn segments_and_sections_beyond_the_end_are_refused() {
     assert!(tried > 40, "{tried}");
 }
 
-/// Parts that cannot be read are left out if others can, but not if they are cut off: the driver may choose them.
+/// An unreadable part is skipped if others can be read, but not if it's cut off, because the driver may
+/// choose it.
 #[test]
 fn a_fatbin_with_a_cubin_that_is_cut_off_is_refused() {
     let (cubin, other) = (image("spin.sm_90.cubin"), image("spin.sm_80.cubin"));
@@ -165,7 +168,7 @@ fn bytes_in_which_an_image_could_begin_anywhere() {
         let spaces = format!("{}{text}", " ".repeat(SIZE));
         search(part, spaces.as_bytes(), &[SIZE]);
     }
-    // Each container is within the container before it, or begins right after that container.
+    // Each container is inside the previous one, or directly after it.
     let container = |payload: usize| {
         let mut header = vec![0x50, 0xed, 0x55, 0xba, 1, 0, 16, 0];
         header.extend((payload as u64).to_le_bytes());
@@ -219,7 +222,7 @@ fn bombs_do_not_go_off() {
     let bomb = zstd_bomb(1024);
     assert!(matches!(read(&fatbin(ZSTD, 128 << 20, &bomb)), Err(Error::TooLarge { .. })));
     assert!(matches!(read(&fatbin(ZSTD, 1 << 16, &bomb)), Err(Error::Malformed { .. })));
-    // One block unpacks to more than 255 times its size, too.
+    // A single block unpacks to more than 255 times its size, too.
     let small = zstd_bomb(1);
     assert!(matches!(read(&fatbin(ZSTD, 128 * 1024, &small)), Err(Error::TooLarge { .. })));
 
@@ -228,7 +231,7 @@ fn bombs_do_not_go_off() {
             assert!(matches!(read(&fatbin(packing, size, &bomb)), Err(Error::TooLarge { .. })));
         }
     }
-    // A run of LZ4, which claims 255 bytes for each of its own.
+    // A run of LZ4: each of its bytes claims 255 more.
     let mut run = vec![0x1f, b' ', 1, 0];
     run.extend([0xff; 60_000]);
     for size in [1, 60_000 * 255, 60_000 * 254] {
@@ -257,11 +260,11 @@ fn unknown_packings_have_a_name() {
 fn lengths_that_lie() {
     for name in ["reduce.none.fatbin", "reduce.size.fatbin"] {
         let bytes = image(name);
-        // The payload of the container, the header and the payload of the first entry, its packed size.
+        // The container's payload, the first entry's header, payload and packed size.
         for (at, length) in [(8, 8), (16 + 4, 4), (16 + 8, 8), (16 + 16, 4)] {
             let mut lying = bytes.clone();
             lying[at..at + length].fill(0xff);
-            // An entry that cannot be read is no reason to refuse other entries.
+            // An unreadable entry must not hide the others.
             let is_noticed = read(&lying).map_or(true, |image| image.unread.len() == 1);
             assert!(is_noticed, "{name} at {at}");
         }
@@ -278,7 +281,7 @@ fn two_kernels_of_one_name_are_refused() {
         "malformed image: line 4: there are two kernels `twice`, and only one could be launched; \
          rename one of them in its source"
     );
-    // A declaration is no second kernel, and each module has its own.
+    // A declaration isn't a second kernel, and modules are independent.
     let module = format!(".version 8.0 .target sm_90 .entry twice; {entry}");
     assert_eq!(read(format!("{module}{module}").as_bytes()).unwrap().variants.len(), 2);
 
@@ -291,7 +294,7 @@ fn two_kernels_of_one_name_are_refused() {
     assert_eq!(error, Error::Duplicate { place, symbol: "twice".to_owned() });
 }
 
-/// A line break in a name would become one in the code that is written for the kernel.
+/// A line break in a name would end up in the code that is generated for the kernel.
 #[test]
 fn names_with_control_characters_are_refused() {
     let cubin = |name: &str| {
@@ -315,7 +318,7 @@ fn names_with_control_characters_are_refused() {
             let is_refused = matches!(read(&cubin(&name)), Err(Error::ControlCharacter { .. }));
             assert!(is_refused, "{name:?}");
             assert_eq!(Signature::parse(&name), None, "{name:?}");
-            // In PTX such a name ends before the character, or is none.
+            // In PTX, the name ends before the character, or is empty.
             let ptx = format!(".version 8.0 .target sm_90 .entry {name}() {{ ret; }}");
             for entry in read(ptx.as_bytes()).iter().flat_map(|image| &image.variants[0].entries) {
                 assert!(!entry.symbol.contains(c), "{name:?}");
@@ -329,7 +332,7 @@ fn names_with_control_characters_are_refused() {
     }
 }
 
-/// Errors contain names of sections, and the image chooses these names.
+/// Errors contain section names, which the image chooses.
 #[test]
 fn errors_have_no_control_characters() {
     let mut cubin = Cubin::new(8);
@@ -345,7 +348,7 @@ fn errors_have_no_control_characters() {
 
 #[test]
 fn names_that_explode() {
-    // Each part refers to the one before it twice.
+    // Each part refers to the previous one twice.
     let mut name = String::from("_Z1fI1aE");
     for _ in 0..40 {
         name.push_str("IS_S_E");
@@ -392,7 +395,7 @@ fn texts_that_never_end() {
         let parts = (0..count).map(|number| part.replace('@', &number.to_string()));
         survive(part, format!("{head}{}", parts.collect::<String>()).as_bytes());
     }
-    // Calls that are looked at ahead, each up to the end of the text.
+    // Calls that need lookahead, each to the end of the text.
     let calls = format!("{head}.entry k {{ {}", "call ((((((((".repeat(20_000));
     survive("calls", calls.as_bytes());
     let calls = format!("{head}.entry k {{ {}", "call (".repeat(100_000));

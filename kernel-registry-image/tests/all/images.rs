@@ -1,4 +1,4 @@
-//! Compares what is read from images with what NVIDIA's own tools say about them (golden/README.md).
+//! Compares what this crate reads from images with the output of NVIDIA's own tools (golden/README.md).
 
 use crate::common::{golden, image, images};
 use kernel_registry_format::Pass;
@@ -8,7 +8,7 @@ use kernel_registry_image::{
 };
 use serde_json::Value;
 
-/// Reads a list of numbers in the golden data.
+/// Parses a list of numbers in the golden data.
 fn numbers(value: &Value) -> Option<Vec<u32>> {
     let list = value.as_array()?;
     Some(list.iter().map(|number| number.as_u64().unwrap() as u32).collect())
@@ -54,7 +54,7 @@ fn the_golden_data_covers_what_it_should() {
 fn targets_and_toolkits() {
     for (name, expected) in golden().as_object().unwrap() {
         let variant = only_variant(name);
-        // Neither the flags nor cuobjdump tell `f`; the assembler's command line does.
+        // Neither the flags nor cuobjdump show the `f`, but the assembler's command line does.
         let target = match name.as_str() {
             "spin.sm_100f.cubin" => "sm_100f",
             _ => expected["target"].as_str().unwrap(),
@@ -75,7 +75,7 @@ fn parameters() {
     let mut compared = 0;
     each("", |name, variant, entry, expected| {
         let Some(params) = expected["params"].as_array() else {
-            // cuobjdump 13 does not show the parameters of CUDA 12's cubins.
+            // cuobjdump 13 doesn't show the parameters of CUDA 12's cubins.
             assert!(name.contains("cuda12"), "{name}");
             return;
         };
@@ -89,7 +89,7 @@ fn parameters() {
     assert!(compared >= 200, "{compared}");
 }
 
-/// Compares with what `ptxas -v` of CUDA 13.0 says, because the golden data have no constants.
+/// Compares with the output of `ptxas -v` of CUDA 13.0, because the golden data have no constants.
 #[test]
 fn constants() {
     let image = read(&image("blas1.sm_75.cubin")).unwrap();
@@ -104,7 +104,7 @@ fn code_sizes() {
         let entries = only_variant(name).entries.into_iter();
         entries.map(|entry| (entry.symbol, entry.code_size)).collect::<Vec<_>>()
     };
-    // As `readelf --sections` says.
+    // These are from `readelf --sections`.
     let mut diagnose = sizes("diagnose.sm_90.cubin");
     diagnose.sort_unstable();
     let expected =
@@ -131,12 +131,12 @@ fn resources() {
                 stacks += 1;
                 assert_eq!(resources.stack, Some(number(&ptxas["stack"])), "{context}");
             }
-            // ptxas counts the frame of the function alone. The cubin's frame includes inlined functions.
+            // ptxas counts only the function's own frame. The cubin's frame includes inlined functions.
             assert!(resources.local_frame >= number(&ptxas["frame"]), "{context}");
         }
         if expected["registers"].is_u64() {
             assert_eq!(resources.registers, number(&expected["registers"]), "{context}");
-            // Where calls are recursive, cuobjdump shows the frame of the kernel alone, or nothing.
+            // With recursive calls, cuobjdump shows the kernel's own frame, or nothing.
             let stack = expected["stack"].as_u64().filter(|_| entry.frames.recursive.is_none());
             assert_eq!(resources.stack, stack.map(|stack| stack as u32), "{context}");
             let shared = resources.static_shared + resources.reserved_shared;
@@ -164,7 +164,7 @@ fn limits() {
         assert_eq!(limits.cluster.map(Vec::from), numbers(&expected["cluster"]), "{context}");
         let max_cluster = numbers(&expected["max_cluster"]).map(|rank| rank[0]);
         assert_eq!(limits.max_cluster, max_cluster, "{context}");
-        // Cubins do not tell how many blocks were asked for.
+        // Cubins don't have the requested number of blocks.
         if entry.name() == "bounded" {
             let asked = (variant.kind != VariantKind::Cubin).then_some(2);
             assert_eq!(limits.min_blocks, asked, "{context}");
@@ -184,7 +184,7 @@ fn needs() {
         needs.printf = has("vprintf");
         needs.assert = has("__assertfail");
         needs.heap = has("malloc") || has("free");
-        // In this image the kernel calls `vprintf` through other functions, and EXTERNS does not show that.
+        // In this image, the kernel calls `vprintf` through other functions, which EXTERNS doesn't show.
         if name == "odd.linked.cubin" {
             needs.printf |= matches!(entry.name(), "calls" | "calls_pointer" | "odd_types");
         }
@@ -211,12 +211,12 @@ fn signatures() {
             assert_eq!(demangled, entry.symbol, "{name}");
             return;
         };
-        // c++filt does not know what nvlink makes of internal names.
+        // c++filt doesn't know nvlink's form of internal names.
         if entry.symbol.starts_with("__nv_static_") {
             assert_eq!(demangled, entry.symbol, "{name}");
             return;
         }
-        // c++filt prints the same, with return types, and with qualifiers after the type.
+        // c++filt prints the same, but with return types, and with qualifiers after the type.
         let shown = demangled.strip_prefix("void ").unwrap_or(demangled);
         if shown.starts_with("ns::dependent<") {
             dependent += 1;
@@ -233,7 +233,7 @@ fn signatures() {
         }
     });
     assert!(dependent > 0);
-    // Structs, enumerations and dependent types have no known size.
+    // Structs, enumerations and dependent types have unknown sizes.
     assert!(sized >= 200, "{sized}");
 }
 
@@ -312,7 +312,7 @@ fn parameter_packs_are_expanded() {
             "_Z3tupIJfiEEv5tupleIJDpT_EES0_IJDp3argIS1_EEEi",
             "tup<float, int>(tuple<float, int>, tuple<arg<float>, arg<int>>, int)",
         ),
-        // A type with both packs, and a type with one pack beside another type.
+        // A type with both packs, and a type with one pack next to another type.
         (
             "_Z3zipIJfiEJPcdEEvDp4pairIT_T0_E",
             "zip<float, int, char*, double>(pair<float, char*>, pair<int, double>)",
@@ -341,7 +341,7 @@ fn parameter_packs_are_expanded() {
     }
 }
 
-/// Names of Thrust's kernels for lambdas in templates are similar: their text is 29 times as long.
+/// Thrust's kernels for lambdas in templates have similar names, whose text is 29 times as long.
 #[test]
 fn a_name_that_repeats_itself_often_is_read() {
     let symbol = format!("_Z1kI400{}{}EvT_", "x".repeat(400), "S0_".repeat(40));
@@ -384,7 +384,7 @@ fn a_family_in_a_fatbin() {
     let kinds: Vec<_> = variants.iter().map(|v| (v.kind == VariantKind::Cubin, v.target)).collect();
     let family = Target { sm: 100, portability: Portability::Family };
     let arch = Target { sm: 90, portability: Portability::Exact };
-    // The code for link-time optimisation is left out.
+    // The code for link-time optimisation is skipped.
     assert_eq!(kinds.len(), 3);
     for expected in [(true, family), (false, family), (false, arch)] {
         assert!(kinds.contains(&expected), "{kinds:?}");
@@ -451,7 +451,7 @@ fn a_kernel_is_found_in_ptx_wherever_that_is_among_the_variants() {
     let mut image = read(&image("aligned.fatbin")).unwrap();
     for _ in 0..image.variants.len() {
         image.variants.rotate_left(1);
-        // A clone makes an index of its own.
+        // A clone builds a new index.
         let entry = image.clone().find("spread", "aligned.fatbin").unwrap().clone();
         assert_eq!(entry.params[1].ptx_type.as_deref(), Some("b8[128]"));
     }

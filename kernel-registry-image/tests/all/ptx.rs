@@ -1,4 +1,5 @@
-//! Tests PTX that no compiler at hand writes: old versions, hand-written forms, several modules, mistakes.
+//! Tests PTX that the available compilers don't write: old versions, hand-written forms, several modules,
+//! mistakes.
 
 use kernel_registry_image::{Error, ImageKind, Needs, ParamLayout, Variant, VariantKind, read};
 

@@ -1,4 +1,4 @@
-//! Tests which PTX modules are separable: their kernels can be compiled apart.
+//! Tests which PTX modules are separable, which means that their kernels can be compiled separately.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,7 +16,8 @@ fn is_separable(declarations: &str, kernels: &str) -> bool {
     read(format!("{HEAD}{declarations}\n{kernels}").as_bytes()).unwrap().is_separable()
 }
 
-/// Returns whether a module is separable that has this declaration, a kernel that names the variable `v`, and another kernel.
+/// Returns whether a module is separable if it has this declaration, a kernel that refers to the variable
+/// `v`, and another kernel.
 fn with_v(declaration: &str) -> bool {
     is_separable(declaration, ".visible .entry a() { mov.u64 %rd1, v; ret; }\n.visible .entry b() { ret; }")
 }
@@ -87,7 +88,7 @@ fn variables_that_could_be_shared_keep_kernels_together() {
     assert!(!is_separable("", inside));
 }
 
-/// Returns the variable that an image with a kernel that names `v` has.
+/// Returns the variable of an image with these declarations and a kernel that refers to `v`.
 fn variable(declarations: &str) -> Option<String> {
     let kernel = ".visible .entry a() { mov.u64 %rd1, v; ret; }";
     read(format!("{HEAD}{declarations}\n{kernel}").as_bytes()).unwrap().variable().map(str::to_owned)
@@ -105,7 +106,7 @@ fn variables_of_ptx_are_named() {
     ] {
         assert_eq!(variable(declaration).as_deref(), Some(name), "{declaration}");
     }
-    // An array that is too large for every piece to have it keeps nothing from one launch to the next.
+    // An array that is too large to repeat in every piece still keeps nothing from one launch to the next.
     for harmless in
         ["", ".global .align 1 .b8 begin[1048576];", ".global .align 1 .b8 $str[3] = {37, 117, 0};"]
     {
@@ -181,7 +182,7 @@ fn only_text_is_separable() {
     }
 }
 
-/// A damaged module is not separable, or its pieces have the same kernels as the module.
+/// A damaged module either isn't separable, or its pieces have the same kernels as the module.
 #[test]
 fn damaged_modules() {
     let step = if cfg!(debug_assertions) { 997 } else { 7 };
@@ -227,8 +228,8 @@ fn texts() -> Vec<PathBuf> {
     files.filter(|path| path.extension().is_some_and(|extension| extension == "ptx")).collect()
 }
 
-/// Every piece of a separable module is a module, and each kernel is in one piece. If the variable `PTXAS` names an assembler, it
-/// compiles each piece.
+/// Checks that every piece of a separable module is a module, and that each kernel is in one piece. Assembles
+/// each piece if the variable `PTXAS` names an assembler.
 #[test]
 fn pieces_are_modules() {
     let (mut count, mut whole) = (0, Vec::new());
@@ -265,7 +266,7 @@ fn compile(path: &Path, text: &[u8]) {
     fs::write(folder.join("piece.ptx"), text).unwrap();
     let image = read(text).unwrap();
     let target = image.variants[0].target.to_string();
-    // The oldest target of this compiler.
+    // The oldest target of this assembler.
     let target = if target.as_str() < "sm_75" { "sm_75" } else { &target };
     let output = Command::new(ptxas)
         .args([&format!("-arch={target}"), "-O0", "-o", "/dev/null"])

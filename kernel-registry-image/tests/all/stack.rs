@@ -1,4 +1,5 @@
-//! Tests the stack that the driver's attributes do not tell: that of recursive calls, and that of kernels which kernels launch.
+//! Tests the stack that the driver doesn't report: that of recursive calls, and that of kernels which are
+//! launched by kernels.
 
 use crate::common::image;
 use kernel_registry_image::{Image, StackFrames, read};
@@ -8,8 +9,8 @@ fn frames(image: &Image, kernel: &str) -> StackFrames {
     image.stack_frames(kernel)
 }
 
-/// Checks an image of stack.cu: one pass through recursive calls takes more stack than the variables, and at most `saved` bytes
-/// more.
+/// Checks an image of stack.cu: one pass through recursive calls takes more stack than the variables, but at
+/// most `saved` bytes more.
 fn check(name: &str, saved: u32) {
     let image = read(&image(name)).unwrap();
     for kernel in ["plain", "calls_leaf", "calls_flat", "calls_pointer"] {
@@ -18,7 +19,7 @@ fn check(name: &str, saved: u32) {
     for (kernel, variables) in [
         ("recurses", 8192),
         ("recurses_little", 0),
-        // Compiled as a whole, a cubin does not show that two functions call each other.
+        // A cubin that was compiled as a whole doesn't show that two functions call each other.
         ("recurses_mutually", 2048),
         ("recurses_and_more", 512 + 8192),
     ] {
@@ -44,7 +45,7 @@ fn no_other_image_is_recursive() {
     for (name, bytes) in crate::common::images().iter().filter(|(name, _)| !name.starts_with("stack")) {
         for variant in read(bytes).unwrap().variants {
             for entry in variant.entries {
-                // For sm_100 the compiler makes a loop of this recursion.
+                // For sm_100, the compiler turns this recursion into a loop.
                 let is_recursive = entry.name().contains("circle") && !name.contains("sm_100");
                 assert_eq!(entry.frames.recursive.is_some(), is_recursive, "{name}: {}", entry.symbol);
             }
@@ -85,7 +86,7 @@ fn recursion_in_ptx() {
     let bytes = recursive(&format!("{function} .entry k() {{ .local .b32 own[2][16]; call f, (); }}"));
     assert_eq!(bytes, Some(64 + 4096 + 128 + 64));
     assert_eq!(recursive(&format!("{function} .entry k() {{ ret; }} .entry l() {{ call f, (); }}")), None);
-    // Taking the address of a function does not call it.
+    // Taking a function's address doesn't call it.
     assert_eq!(recursive(".func f { mov.u64 %rd1, f; } .entry k() { call f, (); }"), None);
 }
 
@@ -99,6 +100,6 @@ fn calls_through_pointers_are_recursive_if_they_lead_to_some() {
     };
     assert_eq!(recursive(&functions("ret;")), None);
     assert_eq!(recursive(&functions("call f, ();")), None);
-    // ptxas does not tell prototypes apart, either.
+    // ptxas doesn't distinguish prototypes either.
     assert!(recursive(&functions("call %rd2, (a), prototype;")).is_some());
 }

@@ -1,10 +1,10 @@
-//! Tests images of toolkits newer than this crate: readable parts are read, and others are reported.
+//! Tests images of toolkits newer than this crate: readable parts are read, and the others reported.
 
 use crate::common::image;
 use kernel_registry_image::{Error, Image, Needs, read};
 
-/// Reads reduce.none.fatbin after changing the header of one variant. The variants are PTX, a cubin for sm_75 and a cubin for
-/// sm_90a.
+/// Reads reduce.none.fatbin after changing the header of one variant. The variants are PTX, a cubin for sm_75
+/// and a cubin for sm_90a.
 fn changed(variant: usize, change: impl Fn(&mut [u8])) -> Result<Image, Error> {
     let mut bytes = image("reduce.none.fatbin");
     let mut at = 16;

@@ -1,8 +1,8 @@
-//! Writes cubins that no compiler writes, with any symbols, sections and strings.
+//! Writes cubins that compilers never write, with arbitrary symbols, sections and strings.
 
 #![allow(dead_code)]
 
-/// The contents of a cubin, besides the tables that every cubin has.
+/// The contents of a cubin, except for the tables that every cubin has.
 #[derive(Default)]
 pub struct Cubin {
     abi: u8,

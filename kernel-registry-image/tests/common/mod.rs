@@ -23,7 +23,7 @@ pub fn images() -> Vec<(String, Vec<u8>)> {
     names.into_iter().map(|name| (name.clone(), image(&name))).collect()
 }
 
-/// Reads what NVIDIA's tools say about the images.
+/// Reads the output of NVIDIA's tools for the images.
 #[allow(dead_code)]
 pub fn golden() -> serde_json::Value {
     let text = fs::read_to_string(folder().join("golden/golden.json")).unwrap();

@@ -1,7 +1,7 @@
-//! Writes containers that are small and unpack to much.
+//! Writes small containers that unpack to a lot.
 
-/// Returns a container with one kernel in PTX. The kernel's PTX takes `packed` bytes in the file, and unpacks to
-/// `plain` bytes.
+/// Returns a container with one kernel in PTX, which takes `packed` bytes in the file and unpacks to `plain`
+/// bytes.
 pub fn container(kernel: &str, plain: usize, packed: usize) -> Vec<u8> {
     let mut frame = frame(kernel, plain);
     assert!(frame.len() <= packed, "{} bytes of {packed}", frame.len());
@@ -26,7 +26,7 @@ pub fn container(kernel: &str, plain: usize, packed: usize) -> Vec<u8> {
 fn frame(kernel: &str, plain: usize) -> Vec<u8> {
     const BLOCK: usize = 128 << 10;
     let text = format!(".version 8.0\n.target sm_90\n.visible .entry {kernel}() {{ ret; }}\n");
-    // Magic, a descriptor without content size, a window of 1 MiB; then the text as it is.
+    // Magic, a descriptor without content size, a window of 1 MiB, then the raw text.
     let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x50];
     frame.extend(&((text.len() as u32) << 3).to_le_bytes()[..3]);
     frame.extend(text.as_bytes());

@@ -1,4 +1,4 @@
-//! Measures the processor time of a thread, which other threads and processes do not change.
+//! Measures the processor time of a thread, unaffected by other threads and processes.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -13,7 +13,8 @@ impl Watch {
         Watch { started: Instant::now(), worked: worked() }
     }
 
-    /// Returns the processor time of this thread since the start, or the elapsed time if the operating system does not tell.
+    /// Returns the processor time of this thread since the start, or the elapsed time if the operating system
+    /// doesn't report it.
     pub fn taken(&self) -> Duration {
         self.worked.and_then(|before| Some(worked()? - before)).unwrap_or_else(|| self.started.elapsed())
     }

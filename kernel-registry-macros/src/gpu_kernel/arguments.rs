@@ -23,7 +23,7 @@ pub(crate) struct Arguments {
     /// The kernel's name in the image.
     pub(crate) name: Option<Argument<LitStr>>,
     pub(crate) instances: Option<Argument<Vec<Instance>>>,
-    /// The least architecture, 80 for `">=80"`.
+    /// The lowest architecture, 80 for `">=80"`.
     pub(crate) min_arch: Option<Argument<u32>>,
     pub(crate) block: Option<Argument<Expr>>,
     pub(crate) shared: Option<Argument<Expr>>,
@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
     pub(crate) krate: Option<Argument<Path>>,
 }
 
-/// A key with its value. The value is `None` if it was wrong; then the error has been reported.
+/// A key with its value. The value is `None` if it was wrong, which has been reported.
 #[derive(Clone)]
 pub(crate) struct Argument<T> {
     pub(crate) key: Ident,
@@ -81,11 +81,11 @@ impl Codes {
     }
 }
 
-/// One instance in `instances(<f32, 128>, <f32, 256> = "reduce<float, 256u>")`.
+/// One instance of `instances(<f32, 128>, <f32, 256> = "reduce<float, 256u>")`.
 #[derive(Clone)]
 pub(crate) struct Instance {
     pub(crate) args: AngleBracketedGenericArguments,
-    /// The instance's name in the image, if it cannot be derived from the arguments.
+    /// The instance's name in the image, if it can't be derived from the arguments.
     pub(crate) name: Option<LitStr>,
 }
 
@@ -168,7 +168,7 @@ impl Arguments {
         Ok(())
     }
 
-    /// Completes these arguments with the arguments of the surrounding module.
+    /// Adds the arguments of the surrounding module, unless they are set here.
     pub(crate) fn or(self, module: &Arguments) -> Self {
         let module = module.clone();
         Arguments {
@@ -184,7 +184,7 @@ impl Arguments {
         }
     }
 
-    /// Returns the keys of arguments that belong to one kernel, so that a module cannot have them.
+    /// Returns the keys of arguments that belong to one kernel, so a module can't have them.
     pub(crate) fn keys_of_one_kernel(&self) -> impl Iterator<Item = &Ident> {
         let name = self.name.as_ref().map(|name| &name.key);
         let stack = self.stack.as_ref().map(|stack| &stack.key);
@@ -207,7 +207,7 @@ fn instances(key: &Ident, input: ParseStream<'_>, errors: &mut Errors) -> syn::R
         skip_to_comma(input);
         return Ok(None);
     }
-    // The group is parsed separately, so that an error in it does not affect the other arguments.
+    // The group is parsed separately, so that an error in it doesn't affect the other arguments.
     let group: Group = input.parse()?;
     let list = Punctuated::<Instance, Token![,]>::parse_terminated.parse2(group.stream());
     Ok(list.map_err(|error| errors.push(error)).ok().map(|list| list.into_iter().collect()))
@@ -224,7 +224,8 @@ impl Parse for Instance {
     }
 }
 
-/// Parses a value. A literal is read directly: most values are literals, and the parser of expressions is slow.
+/// Parses a value. Literals get a fast path, because most values are literals, and the parser of expressions
+/// is slow.
 fn value(input: ParseStream<'_>) -> syn::Result<Expr> {
     let ahead = input.fork();
     match ahead.parse::<Lit>() {
@@ -242,7 +243,7 @@ fn path(key: &str, value: Expr, errors: &mut Errors) -> Option<LitStr> {
 }
 
 fn text(value: Expr, rule: impl Display, errors: &mut Errors) -> Option<LitStr> {
-    // An expression that a `macro_rules!` macro has passed on is inside an invisible group.
+    // An expression passed through a `macro_rules!` macro is inside an invisible group.
     let mut inner = &value;
     while let Expr::Group(group) = inner {
         inner = &group.expr;
@@ -292,7 +293,7 @@ fn skip_to_comma(input: ParseStream<'_>) {
     }
 }
 
-/// Returns the known key that is most similar to this key, if the known key is similar enough to be suggested.
+/// Returns the known key that is most similar to this one, if it's similar enough to suggest.
 fn near(key: &str) -> Option<&'static str> {
     let (distance, near) =
         KEYS.iter().map(|known| (strsim::damerau_levenshtein(key, known), *known)).min()?;

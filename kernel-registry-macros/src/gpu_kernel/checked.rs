@@ -1,4 +1,4 @@
-//! Runs all phases for a declaration, except the last one, which writes code.
+//! Runs all phases for a declaration, except the last one, which generates code.
 
 use super::arguments::Arguments;
 use super::declaration::{Declaration, Name};
@@ -7,10 +7,10 @@ use super::verdict::{self, Verdict};
 use super::written;
 use crate::errors::Errors;
 
-/// The result of all phases before code is written: a kernel, or errors.
+/// The result of the checks: a kernel, or errors.
 pub(crate) enum Checked {
     Kernel(Box<Kernel>),
-    /// A declaration with errors. Its name is kept, so that uses of the name raise no further errors.
+    /// A declaration with errors. Its name is kept, so that uses of it raise no further errors.
     Broken(Box<Name>, Errors),
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct Kernel {
 }
 
 impl Checked {
-    /// Checks a declaration. `errors` holds the errors that were found in the arguments.
+    /// Checks a declaration. `errors` has the errors in its arguments.
     pub(crate) fn new(written: written::Declaration, args: &Arguments, mut errors: Errors) -> Self {
         let name = Name::resolve(&written, args, &mut errors);
         match phases(&name, written, args, errors) {

@@ -1,8 +1,9 @@
-//! Writes the code for a kernel: the type that stands for the kernel, and a call of the library's macro `__kernel!`, which expands
-//! to everything else.
+//! Generates the code for a kernel: the type that represents it, and a call of the library's macro
+//! `__kernel!`, which expands to everything else.
 //!
-//! Code that is the same for all kernels is in `__kernel!`: the compiler expands a `macro_rules!` macro many times faster than this
-//! procedural macro, which cargo builds without optimisation, can write the same tokens.
+//! Code that is the same for all kernels is in `__kernel!`. The compiler expands a `macro_rules!` macro many
+//! times faster than this procedural macro, which cargo builds without optimisation, could write the same
+//! tokens.
 
 mod checks;
 mod record;
@@ -21,7 +22,7 @@ use super::declaration::param::Param;
 use super::declaration::{Instance, Name};
 use super::verdict::Verdict;
 
-/// Writes the code for a declaration, with its errors if it has any.
+/// Generates the code for a declaration, and its errors if it has any.
 pub(crate) fn expand(checked: Checked) -> TokenStream {
     match checked {
         Checked::Kernel(kernel) => expand_kernel(&kernel),
@@ -73,9 +74,9 @@ fn ordinary(kernel: &Kernel) -> TokenStream {
     }
 }
 
-/// Writes the code for a generic kernel. Only the declared instances implement the trait `Instance`, which is generated for this
-/// kernel, so that the compiler's error for other arguments can list the instances. The trait is in a module with a name that nobody
-/// uses, so that no names clash.
+/// Generates the code for a generic kernel. Only the declared instances implement the generated trait
+/// `Instance`, so that the compiler's error for other arguments can list the instances. The trait is in a
+/// module with a reserved name, so that no names clash.
 fn generic(kernel: &Kernel) -> TokenStream {
     let Kernel { name, declaration, verdicts, .. } = kernel;
     let Name { krate, ident, cfgs, generics, .. } = name;
@@ -109,7 +110,8 @@ fn generic(kernel: &Kernel) -> TokenStream {
                 const INFO: &'static #krate::KernelInfo = <Self as #instance>::INFO;
             }
 
-            // The bound is the library's trait `Kernel`, because generic code in other crates can name it, but not `Instance`.
+            // Generic code in other crates can name the library's trait `Kernel`, but not `Instance`, so that
+            // is the bound.
             #krate::__kernel! {
                 [impl<#declared> #ident<#used> where Self: #krate::Kernel]
                 #about
@@ -120,8 +122,8 @@ fn generic(kernel: &Kernel) -> TokenStream {
     }
 }
 
-/// Writes the type and its functions for a declaration with errors. Then uses of the kernel compile, and cause no further
-/// errors.
+/// Generates the type and its functions for a declaration with errors, so that uses of the kernel compile,
+/// and cause no further errors.
 fn expand_broken(name: &Name) -> TokenStream {
     let Name { krate, ident, cfgs, generics, params, .. } = name;
     let launch = params.as_ref().map(|params| launch(params, None, krate));
@@ -147,16 +149,18 @@ fn expand_broken(name: &Name) -> TokenStream {
     }
 }
 
-/// Writes the type that stands for the kernel. It is a struct with braces, because the name of a tuple or unit struct is also a value,
-/// which could clash after a glob import. Its field has an uninhabited type, so that the type has no values; an empty enum could not
-/// hold the marker for the type parameters of generic kernels. Errors and lints about the type are shown at the kernel's name.
-/// `dead_code` is allowed, because a kernel is registered even if nothing refers to its type.
+/// Generates the type that represents the kernel. It's a struct with braces, because the name of a tuple or
+/// unit struct is also a value, which could clash after a glob import. An uninhabited field makes sure that
+/// the type has no values; an empty enum couldn't hold the marker for the type parameters of generic kernels.
+/// Errors and lints about the type are shown at the kernel's name. `dead_code` is allowed, because a kernel
+/// is registered even if nothing refers to its type.
 fn type_item(name: &Name) -> TokenStream {
     let Name { vis, ident, generics, .. } = name;
     let declared = declared(generics);
     let types = generics.iter().filter(|generic| generic.of.is_none()).map(|generic| &generic.ident);
     let parameters = if generics.is_empty() { quote!() } else { quote!(<#declared>) };
-    // Each type parameter has to occur in the struct. As the result type of a function it sets no conditions for the type.
+    // Each type parameter has to occur in the struct. As the result of a function pointer, it imposes no
+    // conditions on the type.
     let marker = quote!(::core::marker::PhantomData<(#(fn() -> #types,)*)>);
     let field = match generics.as_slice() {
         [] => quote!(::core::convert::Infallible),
@@ -171,7 +175,7 @@ fn type_item(name: &Name) -> TokenStream {
     }
 }
 
-/// Writes the generic parameters as an item declares them: `T, const N: u32`.
+/// Returns the generic parameters as in a declaration: `T, const N: u32`.
 fn declared(generics: &[Generic]) -> TokenStream {
     let declared = generics.iter().map(|Generic { ident, of }| match of {
         Some(ty) => quote!(const #ident: #ty),
@@ -180,14 +184,15 @@ fn declared(generics: &[Generic]) -> TokenStream {
     quote!(#(#declared),*)
 }
 
-/// Writes the generic parameters as arguments of the type: `T, N`.
+/// Returns the generic parameters as arguments of the type: `T, N`.
 fn used(generics: &[Generic]) -> TokenStream {
     let idents = generics.iter().map(|generic| &generic.ident);
     quote!(#(#idents),*)
 }
 
-/// Writes the parameters of `launch`, each with the name of the function in `__private::pass` that converts it to the driver's
-/// argument. A slice has a second function, for its length, if the kernel takes the length as a separate argument.
+/// Returns the parameters of `launch`, each with the name of the function in `__private::pass` that converts
+/// it to the driver's argument. A slice has a second function for its length, if the kernel takes that as a
+/// separate argument.
 fn launch(params: &[Param], length: Option<SliceLength>, krate: &TokenStream) -> TokenStream {
     let length = length.filter(|length| *length == SliceLength::Next).map(|_| quote!(, length));
     let params = params.iter().map(|Param { ident, element, pass, nullable, .. }| {
@@ -215,7 +220,8 @@ fn launch(params: &[Param], length: Option<SliceLength>, krate: &TokenStream) ->
     quote!(launch(#(#params)*))
 }
 
-/// Writes the tokens by which `__kernel!` registers one instance. `has_info` is the trait with `INFO` that the instance implements.
+/// Returns the tokens that make `__kernel!` register one instance. `has_info` is the trait with `INFO` that
+/// the instance implements.
 fn registered_as(
     kernel: &Kernel,
     instance: &Instance,
@@ -253,8 +259,8 @@ fn registered_as(
     }
 }
 
-/// Writes a use of a deprecated constant if names of parameters are not those of the source: macros have no other way to warn. Like any
-/// lint it can be allowed or denied on the declaration.
+/// Generates a use of a deprecated constant if the names of parameters differ from the source's, because
+/// macros have no other way to warn. Like any lint, it can be allowed or denied on the declaration.
 fn names_lint(kernel: &Kernel) -> Option<TokenStream> {
     let (_, message) = kernel.verdicts.first()?.other_names.as_ref()?;
     let is_level = |attr: &&Attribute| {
@@ -273,7 +279,8 @@ fn names_lint(kernel: &Kernel) -> Option<TokenStream> {
     })
 }
 
-/// Writes the checks of an instance. Each check is in a separate constant, so that a failed check causes no further errors.
+/// Generates the checks of an instance. Each is in a separate constant, so that a failed check causes no
+/// further errors.
 fn checks(kernel: &Kernel, instance: &Instance, verdict: &Verdict) -> TokenStream {
     let Name { krate, cfgs, .. } = &kernel.name;
     let checks = checks::emit(instance, verdict, krate).into_iter();
@@ -287,7 +294,7 @@ fn checks(kernel: &Kernel, instance: &Instance, verdict: &Verdict) -> TokenStrea
     checks.map(check).collect()
 }
 
-/// Writes a kernel's name as an expression uses it: `saxpy`, `reduce::<f32, 128>`.
+/// Returns a kernel's name as an expression spells it: `saxpy`, `reduce::<f32, 128>`.
 pub(crate) fn used_name(ident: &Ident, instance: &Instance) -> TokenStream {
     let args = &instance.args.tokens;
     if instance.args.is_empty() { quote!(#ident) } else { quote!(#ident::#args) }

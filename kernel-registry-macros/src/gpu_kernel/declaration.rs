@@ -1,4 +1,5 @@
-//! Resolves a declaration: makes every check that needs no image. Errors point at the tokens that break a rule.
+//! Resolves a declaration, making every check that doesn't need the image. Errors point at the tokens that
+//! break a rule.
 
 pub(crate) mod block;
 pub(crate) mod bytes;
@@ -20,7 +21,7 @@ use super::written;
 use crate::errors::Errors;
 use crate::source::{self, Position};
 
-/// The generated type that stands for a kernel. It is generated even if the rest of the declaration is wrong.
+/// The generated type that represents a kernel. It's generated even if the rest of the declaration is wrong.
 pub(crate) struct Name {
     /// The path of the library: `::kernel_registry`, or the path in `crate = ..`.
     pub(crate) krate: TokenStream,
@@ -33,7 +34,7 @@ pub(crate) struct Name {
     pub(crate) cfgs: Vec<Attribute>,
     /// The generic parameters. Empty for a kernel that is not generic.
     pub(crate) generics: Vec<Generic>,
-    /// The parameters as declared. `None` if one of them is wrong.
+    /// The declared parameters. `None` if one of them is wrong.
     pub(crate) params: Option<Rc<Vec<Param>>>,
 }
 
@@ -46,17 +47,17 @@ pub(crate) struct Declaration {
     pub(crate) position: Position,
     pub(crate) wanted: Wanted,
     pub(crate) min_arch: Option<u32>,
-    /// The instances to register. A kernel that is not generic has exactly one.
+    /// The instances to register. A kernel that isn't generic has exactly one.
     pub(crate) instances: Vec<Instance>,
 }
 
-/// The kernel's name in the image, and the span of the tokens that give it.
+/// The kernel's name in the image, and the span of the tokens that it comes from.
 pub(crate) struct Wanted {
     pub(crate) name: String,
     pub(crate) span: Span,
 }
 
-/// A kernel to register: a kernel that is not generic, or one instance of a generic kernel.
+/// A kernel to register: one that isn't generic, or an instance of a generic one.
 pub(crate) struct Instance {
     pub(crate) args: GenericArgs,
     pub(crate) params: Rc<Vec<Param>>,
@@ -69,7 +70,7 @@ impl Name {
     pub(crate) fn resolve(written: &written::Declaration, args: &Arguments, errors: &mut Errors) -> Self {
         let written::Declaration { attrs, vis, sig, .. } = written;
         let generics = generics::parse_generics(&sig.generics, errors);
-        // Errors in the parameters of a generic kernel are reported with its instances.
+        // For a generic kernel, errors in its parameters are reported with its instances.
         let mut own = Errors::default();
         let params = param::parse_params(&sig.inputs, &mut own);
         let params = own.is_empty().then(|| Rc::new(params));
@@ -78,7 +79,7 @@ impl Name {
         }
         let ident = args.type_name.as_ref().and_then(|name| name.value.clone());
         let mut ident = ident.unwrap_or_else(|| sig.ident.clone());
-        // With this span, user code can name the type, but lints about names ignore it.
+        // User code can name a type with this span, but lints about names ignore it.
         ident.set_span(ident.span().resolved_at(Span::mixed_site()));
         Name {
             krate: args.krate(),
@@ -141,7 +142,7 @@ fn wanted(name: &Name, args: &Arguments, errors: &mut Errors) -> Option<Wanted> 
     Some(Wanted { name, span: function.span() })
 }
 
-/// Resolves the instances of a kernel. A kernel that is not generic has exactly one.
+/// Resolves the instances of a kernel. A kernel that isn't generic has exactly one.
 fn instances(name: &Name, sig: &Signature, args: &Arguments, errors: &mut Errors) -> Vec<Instance> {
     if name.generics.is_empty() {
         if let Some(Argument { key, .. }) = &args.instances {
@@ -157,7 +158,7 @@ fn instances(name: &Name, sig: &Signature, args: &Arguments, errors: &mut Errors
             sig.inputs.iter().filter_map(|arg| generic_args.put_into_param(arg, &mut own)).collect();
         let params = Rc::new(param::parse_params(&inputs, &mut own));
         instances.push(Instance::new(generic_args, params, args, &mut own));
-        // An error in one instance is usually in all instances, so only the first is reported.
+        // All instances usually have the same error, so only the first is reported.
         if !own.is_empty() {
             errors.append(own);
             return instances;
@@ -229,7 +230,7 @@ fn check_signature(sig: &Signature, errors: &mut Errors) {
     }
 }
 
-/// Reports attributes that cannot apply to a kernel.
+/// Reports attributes that don't apply to kernels.
 fn check_attributes(attrs: &[Attribute], errors: &mut Errors) {
     const CODE: [&str; 8] = [
         "inline",
@@ -262,7 +263,7 @@ fn check_attributes(attrs: &[Attribute], errors: &mut Errors) {
     }
 }
 
-/// Returns the first line of the doc comment that is not empty.
+/// Returns the first non-empty line of the doc comment.
 fn summary(attrs: &[Attribute]) -> String {
     let line = |attr: &Attribute| match &attr.meta {
         Meta::NameValue(meta) if meta.path.is_ident("doc") => match &meta.value {

@@ -1,4 +1,4 @@
-//! Finds the kernel in the image that an instance of a declaration stands for.
+//! Finds the kernel in the image for an instance of a declaration.
 
 use kernel_registry_format::{RustType, Scalar};
 use kernel_registry_image::{CudaType, Entry, Image, Signature};
@@ -67,7 +67,7 @@ fn args_match(args: &GenericArgs, template_args: &[String]) -> bool {
         })
 }
 
-/// Returns whether this Rust type is the C++ type of this name.
+/// Returns whether this Rust type is the C++ type with this name.
 fn type_is(ty: &Type, cuda: &str) -> bool {
     let spelled = param::spelled_tokens(ty.to_token_stream());
     if let Some(number) = RustType::named(&spelled) {
@@ -76,7 +76,7 @@ fn type_is(ty: &Type, cuda: &str) -> bool {
     let Type::Path(path) = ty else { return false };
     let Some(last) = path.path.segments.last() else { return false };
     let (name, cuda) = (last.ident.to_string(), cuda.rsplit("::").next().unwrap_or(cuda));
-    // 16-bit floating-point types have other names in CUDA than in Rust crates.
+    // CUDA names 16-bit floating-point types differently than Rust crates do.
     match name.as_str() {
         "f16" => cuda == "__half",
         "bf16" => cuda == "__nv_bfloat16",
@@ -84,7 +84,7 @@ fn type_is(ty: &Type, cuda: &str) -> bool {
     }
 }
 
-/// Returns whether C++ spells this number like this: `128u`, `true`, `(unsigned char)5`.
+/// Returns whether C++ spells this number like that: `128u`, `true`, `(unsigned char)5`.
 fn const_is(value: &Expr, cuda: &str) -> bool {
     let bare = cuda.rsplit(')').next().unwrap_or(cuda);
     let written = match value {

@@ -1,4 +1,4 @@
-//! Finds the image of a declaration, the file that holds the kernel's code, and reads it.
+//! Finds and reads the image of a declaration, which is the file with the kernel's code.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -22,14 +22,15 @@ const OUT_DIR: &str = "$OUT_DIR/";
 pub(crate) struct Image {
     /// The path as declared.
     pub(crate) file: String,
-    /// `None` if there was no CUDA compiler and the build continues without an image, or if nvcc links the kernel.
+    /// `None` if there was no CUDA compiler and the build continues without an image, or if nvcc links the
+    /// kernel.
     pub(crate) content: Option<Content>,
-    /// Whether nvcc links the kernel. Then its code is only in the program.
+    /// Whether nvcc links the kernel, so that its code is only in the program.
     pub(crate) is_linked: bool,
 }
 
 pub(crate) struct Content {
-    /// The absolute path, for `include_bytes!`. Because of `include_bytes!`, cargo notices when the image changes.
+    /// The absolute path, for `include_bytes!`, which also makes cargo notice when the image changes.
     pub(crate) path: String,
     pub(crate) len: u64,
     pub(crate) facts: Rc<kernel_registry_image::Image>,
@@ -70,7 +71,7 @@ fn compiled(declared: &str) -> Result<Image, String> {
     read(declared, path, Vec::new(), "", "")
 }
 
-/// Reads the image of `file = ..`: finds the image of a source file in the index that kernel-registry-build has written.
+/// Reads the image of `file = ..`, using the index that kernel-registry-build has written.
 fn read_source_image(declared: &str) -> Result<Image, String> {
     let source = locate(declared)?;
     fs::metadata(&source).map_err(|error| unreadable(declared, &source, &error))?;
@@ -83,7 +84,7 @@ fn read_source_image(declared: &str) -> Result<Image, String> {
     }
     let found = index::find(&text, declared);
     let entry = found
-        .map_err(|error| format!("{error}: use equal ones"))?
+        .map_err(|error| format!("{error}: use the same version"))?
         .ok_or_else(|| unlisted(declared, &text))?;
     match entry.image {
         Some(image) => {
@@ -98,13 +99,13 @@ fn read_source_image(declared: &str) -> Result<Image, String> {
 /// Returns the error for a package without a build script.
 fn without_build_script(declared: &str) -> String {
     format!(
-        "`{declared}` has not been compiled: this package has no build script; make `build.rs` beside Cargo.toml with \
+        "`{declared}` has not been compiled: this package has no build script; create `build.rs` next to Cargo.toml with \
          `fn main() {{ kernel_registry_build::compile(); }}`, and add `kernel-registry-build` to `[build-dependencies]`, \
          from where `kernel-registry` comes; or name what something else made of it with `image = \"..\"`"
     )
 }
 
-/// Returns the error for a build script that compiles nothing, although it may have done so in an earlier build.
+/// Returns the error for a build script that compiles nothing, although an earlier build may have.
 fn not_compiled(declared: &str) -> String {
     format!(
         "`{declared}` has not been compiled: call `kernel_registry_build::compile()` in the build script, \
@@ -112,7 +113,7 @@ fn not_compiled(declared: &str) -> String {
     )
 }
 
-/// Returns the error for a source that the build script does not compile, although it compiles other sources.
+/// Returns the error for a source that the build script doesn't compile, although it compiles others.
 fn unlisted(declared: &str, index: &str) -> String {
     let compiled: Vec<&str> = index::entries(index).flatten().map(|entry| entry.source).collect();
     let more = if compiled.len() > LISTED { ", .." } else { "" };
@@ -123,11 +124,11 @@ fn unlisted(declared: &str, index: &str) -> String {
     )
 }
 
-/// How many sources are named in an error.
+/// The most sources to name in an error.
 const LISTED: usize = 4;
 
-/// Reads an image. `signatures` are the signatures of its `extern "C"` kernels in the index, and `structs` are the structs that its
-/// source defines, and `names` those of its kernels' parameters.
+/// Reads an image. The other arguments come from the index: the signatures of its `extern "C"` kernels, the
+/// structs in its source, and the names of its kernels' parameters.
 fn read(
     declared: &str,
     path: PathBuf,
@@ -147,7 +148,7 @@ fn read(
     Ok(Image { file: declared.to_owned(), content: Some(content), is_linked: false })
 }
 
-/// One version of an image file, as the key of the cache of images.
+/// The key of the cache of images: one version of an image file.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Version {
     path: PathBuf,
@@ -162,7 +163,7 @@ struct Version {
 }
 
 impl Version {
-    /// Reads the image. Results are cached, because many kernels have the same image.
+    /// Reads the image. Cached, because many kernels share an image.
     fn facts(&self, declared: &str) -> Result<Rc<kernel_registry_image::Image>, String> {
         thread_local! {
             static KNOWN: RefCell<HashMap<Version, Rc<kernel_registry_image::Image>>> = RefCell::default();

@@ -1,4 +1,5 @@
-//! `#[gpu_kernel]` on a module: each declaration inside becomes a kernel, and the module gets a list of its kernels.
+//! `#[gpu_kernel]` on a module: each declaration inside becomes a kernel, and the module gets a list of its
+//! kernels.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
@@ -11,7 +12,7 @@ use super::written::Declaration;
 use crate::errors::Errors;
 use crate::source;
 
-/// Expands the attribute on a module. `errors` holds the errors in the attribute's arguments.
+/// Expands the attribute on a module. `errors` has the errors in the attribute's arguments.
 pub(crate) fn expand(module: ItemMod, args: &Arguments, mut errors: Errors) -> TokenStream {
     for key in args.keys_of_one_kernel() {
         errors.at(key, format!("`{key}` belongs to one kernel: put it on the declaration"));
@@ -39,8 +40,8 @@ fn expand_module(mut module: ItemMod, args: &Arguments, errors: &mut Errors) -> 
     for item in items {
         match member(item) {
             Member::Kernel(written, own) => {
-                // The compiler has not evaluated `#[cfg]` inside the module yet. So errors get the kernel's `#[cfg]` attributes:
-                // then no error is reported for a kernel that is not compiled.
+                // The compiler hasn't evaluated `#[cfg]` inside the module yet. So errors get the kernel's
+                // `#[cfg]` attributes, which removes the errors of a kernel that isn't compiled.
                 let mut errors = Errors::default();
                 let own = own.map(|attr| arguments(&attr, &mut errors)).unwrap_or_default();
                 let checked = Checked::new(*written, &own.or(args), errors);
@@ -63,7 +64,7 @@ fn expand_module(mut module: ItemMod, args: &Arguments, errors: &mut Errors) -> 
                 body.extend(errors.into_items(&cfgs));
             }
             Member::Other(item) => {
-                // If the module defines `warm_all`, none is generated.
+                // None is generated if the module defines `warm_all`.
                 has_warm_all |= matches!(&*item, Item::Fn(item) if item.sig.ident == "warm_all");
                 if let Some(ident) = kernels_item(&item) {
                     name_is_taken = true;
@@ -90,7 +91,8 @@ fn expand_module(mut module: ItemMod, args: &Arguments, errors: &mut Errors) -> 
     };
     let list = if name_is_taken { TokenStream::new() } else { list };
     let warm_all = quote! {
-        /// Makes the kernels of [`KERNELS`] ready in a context, and no others. See `kernel_registry::warm_all`.
+        /// Makes the kernels of [`KERNELS`] ready in a context, and no others. See
+        /// `kernel_registry::warm_all`.
         #[allow(dead_code)]
         pub fn warm_all(
             context: &#private::Arc<#private::CudaContext>,
@@ -115,8 +117,8 @@ enum Member {
     Other(Box<Item>),
 }
 
-/// Classifies an item of the module. A function without a body is a kernel, with or without its own `#[gpu_kernel]`. A function with a
-/// body is left unchanged.
+/// Classifies an item of the module. A function without a body is a kernel, with or without its own
+/// `#[gpu_kernel]`. One with a body is left unchanged.
 fn member(item: Item) -> Member {
     match item {
         Item::Mod(mut module) if module.content.is_some() => {

@@ -1,5 +1,5 @@
-//! Compares a declaration with the kernel in its image, by the rules of `kernel_registry_image::comparison`. Differences
-//! become compile errors at the tokens that are wrong.
+//! Compares a declaration with the kernel in its image, by the rules of `kernel_registry_image::comparison`.
+//! Differences become compile errors at the offending tokens.
 
 use kernel_registry_cuda::fit::Device;
 use kernel_registry_format::{RustType, SliceLength};
@@ -26,13 +26,15 @@ pub(crate) struct Verdict {
     pub(crate) layouts: Vec<Layout>,
     /// Where the kernel finds the lengths of slices, if it takes lengths.
     pub(crate) length: Option<SliceLength>,
-    /// The names of the parameters in the source, if they differ, and the text of the lint.
+    /// The source's names of the parameters, if they differ, and the text of the lint.
     pub(crate) other_names: Option<(String, String)>,
-    /// The blocks that the kernel allows, and the error message for other blocks, to which the compiler appends their threads.
+    /// The blocks that the kernel allows, and the error message for others, to which the compiler appends
+    /// their threads.
     pub(crate) block: Option<(BlockRule, String)>,
-    /// The only block that the kernel can be launched with, if it was compiled for one block size.
+    /// The only block that the kernel can be launched with, if it was compiled for a single size.
     pub(crate) default_block: Option<[u32; 3]>,
-    /// The most dynamic shared memory of a block, and the error message for more, to which the compiler appends the bytes.
+    /// The most dynamic shared memory of a block, and the error message for more, to which the compiler
+    /// appends the bytes.
     pub(crate) shared: Option<(u32, String)>,
     pub(crate) frames: StackFrames,
     pub(crate) needs: Needs,
@@ -42,10 +44,10 @@ pub(crate) struct Verdict {
 pub(crate) enum Layout {
     /// A number type of this size, which is also its alignment.
     Number(u32),
-    /// Any type. The compiler computes the layout, without a check.
+    /// Any type. The compiler computes the layout, but checks nothing.
     Any,
-    /// A type that is compared with the image. The compiler computes the layout, and compares the type. The text is the error message
-    /// if the type differs.
+    /// A type to compare with the image. The compiler computes the layout, and compares the type. The text is
+    /// the error message if the type differs.
     Checked(Expected, String),
 }
 
@@ -56,7 +58,7 @@ pub(crate) fn compare_all(
     image: &Image,
     errors: &mut Errors,
 ) -> Option<Vec<Verdict>> {
-    // An error in one instance is usually in all instances, so this stops at the first instance with an error.
+    // All instances usually have the same error, so this stops at the first.
     let verdict = |instance| judge(name, declaration, instance, image, errors);
     let verdicts: Vec<Verdict> = declaration.instances.iter().map(verdict).collect::<Option<_>>()?;
     // All instances share one `launch`, so they must agree on lengths.
@@ -110,7 +112,7 @@ fn judge(
     own.propagate(Some(verdict)).map_err(|own| errors.append(own)).ok()
 }
 
-/// Returns the verdict of an instance without an image, from the declaration alone.
+/// Returns the verdict of an instance without an image, which only has the declaration.
 fn without_image(declaration: &Declaration, instance: &Instance) -> Verdict {
     Verdict {
         symbol: format!("{}{}", declaration.wanted.name, instance.args.spelled),
@@ -163,7 +165,7 @@ fn layouts(
     (verdicts.into_iter().zip(&declared).zip(params).map(layout).collect(), length)
 }
 
-/// Compares the names of parameters with those of the source. Swapped parameters are an error.
+/// Compares the names of parameters with the source's. Swapped parameters are an error.
 fn other_names(params: &[Param], entry: &Entry, file: &str, errors: &mut Errors) -> Option<(String, String)> {
     let declared: Vec<&str> = params.iter().map(|param| &*param.name).collect();
     let source: Vec<&str> = entry.param_names.iter().map(String::as_str).collect();
@@ -185,8 +187,8 @@ fn block_rule(block: &Block, entry: &Entry, errors: &mut Errors) -> Option<(Bloc
     Some((rule, rule.message(entry)))
 }
 
-/// Compares dynamic shared memory with the limit of the oldest device that the kernel supports. The declaration's `arch` names that
-/// device; without `arch` it is the oldest device that the image has code for.
+/// Compares dynamic shared memory with the limit of the oldest device that the kernel supports: the
+/// declaration's `arch`, or else the oldest device that the image has code for.
 fn shared_limit(
     shared: &Expr,
     entry: &Entry,
@@ -209,7 +211,7 @@ fn shared_limit(
         })
         .collect();
     let newer = if newer.is_empty() { String::new() } else { format!(" ({})", newer.join(", ")) };
-    let fixed = if fixed > 0 { format!(" beside its own {fixed}") } else { String::new() };
+    let fixed = if fixed > 0 { format!(" in addition to its {fixed} static ones") } else { String::new() };
     let reason = if min_arch.is_some() { String::new() } else { format!(", which `{file}` is for,") };
     let message = format!(
         "on sm_{arch}{reason} a block can have {bytes} bytes of dynamic shared memory{fixed}{newer}, and this is "

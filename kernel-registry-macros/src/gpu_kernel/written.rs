@@ -1,4 +1,4 @@
-//! Parses the item that has the attribute: a function without a body, or a module of such functions.
+//! Parses the item with the attribute: a function without a body, or a module of such functions.
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::parse::{Parse, ParseStream, Parser};
@@ -9,12 +9,12 @@ pub(crate) enum Item {
     Module(ItemMod),
 }
 
-/// A function as written, whether or not it can be a kernel.
+/// A function as written, which may or may not be a valid kernel.
 pub(crate) struct Declaration {
     pub(crate) attrs: Vec<Attribute>,
     pub(crate) vis: Visibility,
     pub(crate) sig: Signature,
-    /// The body, which is parsed only so that it can be refused with a message.
+    /// The body, which is only parsed to refuse it with a message.
     pub(crate) body: Option<Block>,
 }
 
@@ -38,8 +38,8 @@ fn item(input: ParseStream<'_>) -> syn::Result<Item> {
     declaration(attrs, vis, input).map(Box::new).map(Item::Kernel)
 }
 
-/// Returns whether the tokens look like a function. Then the parser reports mistakes, and the parser's errors are more exact
-/// than the macro's.
+/// Returns whether the tokens look like a function. Then the parser's errors are more precise than the
+/// macro's.
 fn looks_like_fn(ahead: ParseStream<'_>) -> bool {
     let ahead = ahead.fork();
     while !ahead.is_empty() && !ahead.peek(Token![fn]) {

@@ -74,8 +74,8 @@ impl<'a> Decoder<'a, '_> {
         Ok(Decoded { function: self.function, instructions: self.instructions })
     }
 
-    /// Notes the first instruction or operand that the interpreter lacks. The text of the instruction is completed
-    /// later.
+    /// Notes the first instruction or operand that the interpreter lacks. The text of the instruction is
+    /// completed later.
     fn lacks(&mut self, instruction: &syntax::Instruction<'_>, what: &str) {
         self.function.lacking.get_or_insert_with(|| Lacking {
             line: instruction.line,
@@ -84,8 +84,8 @@ impl<'a> Decoder<'a, '_> {
         });
     }
 
-    /// Finds the labels before instructions are decoded, because branches may jump forwards. Each pair of braces of
-    /// inline assembly has its own labels.
+    /// Finds the labels before instructions are decoded, because branches may jump forwards. Each pair of
+    /// braces of inline assembly has its own labels.
     fn find_labels(&mut self, body: &[Statement<'a>]) -> Result<(), LoadError> {
         let mut opened = 0;
         let mut scopes = vec![0];

@@ -5,8 +5,8 @@ use crate::op::Op;
 use crate::program::Program;
 use crate::slot::{Rows, Slot};
 
-/// Marks in each function the registers that depend on a clock: a clock is read into them, or they are computed from
-/// such registers. A loop that changes only such registers is waiting.
+/// Marks in each function the registers that depend on a clock: a clock is read into them, or they are
+/// computed from such registers. A loop that changes only such registers is waiting.
 pub(crate) fn mark(program: &mut Program) {
     let clock = |function: usize| {
         program.instructions[program.range(function)].iter().any(|found| matches!(found.op, Op::Clock { .. }))
@@ -23,8 +23,8 @@ pub(crate) fn mark(program: &mut Program) {
     }
 }
 
-/// Returns for each register of a function whether it depends on a clock, or on the frame if `frames` may hold clock
-/// values.
+/// Returns for each register of a function whether it depends on a clock, or on the frame if `frames` may
+/// hold clock values.
 fn timed(program: &Program, function: usize, frames: bool) -> Vec<bool> {
     let mut timed = vec![false; program.functions[function].registers];
     let register = |slot: &Slot| matches!(slot.rows(), Rows::Register).then(|| slot.index());

@@ -31,7 +31,8 @@ impl<'a> Decoder<'a, '_> {
             .ok_or(Reason::Instruction)?;
         let [to, a, b, third @ ..] = operands else { return Err(Reason::Operands) };
         let whole = [self.source(a, kind)?, self.source(b, kind)?];
-        // The second predicate is the negation of the first. For packed pairs it is the comparison of the upper halves.
+        // The second predicate is the negation of the first. For packed pairs it is the comparison of the
+        // upper halves.
         let mut found = vec![self.compared(compare, how, whole)?];
         if half.is_some() {
             let upper = whole.map(|whole| {
@@ -91,8 +92,8 @@ impl<'a> Decoder<'a, '_> {
     }
 }
 
-/// Returns the function that converts predicates to the value of true or false in a type. True is 1.0 in floating
-/// point, and otherwise all bits set. A packed pair has the value in each half.
+/// Returns the function that converts predicates to the value of true or false in a type. True is 1.0 in
+/// floating point, and otherwise all bits set. A packed pair has the value in each half.
 fn truth_value(result: Type, halves: bool) -> Option<Compute> {
     Some(match (result, halves) {
         (Type::Pred, false) => lanes!(_, |a: bool| a),

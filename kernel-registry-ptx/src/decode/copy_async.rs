@@ -1,5 +1,5 @@
-//! Decodes `cp.async`: asynchronous copies between global and shared memory. The copies are done at once, which PTX
-//! allows.
+//! Decodes `cp.async`: asynchronous copies between global and shared memory. The copies are done at once,
+//! which PTX allows.
 
 use crate::address::Space;
 use crate::decode::decoder::{Decoder, Decoding};
@@ -57,8 +57,8 @@ impl<'a> Decoder<'a, '_> {
         Ok(())
     }
 
-    /// Decodes `cp.async.bulk` without a tensor: a copy into shared memory, for which a barrier counts the bytes, or
-    /// out of shared memory.
+    /// Decodes `cp.async.bulk` without a tensor: a copy into shared memory, for which a barrier counts the
+    /// bytes, or out of shared memory.
     fn copy_bulk(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'a>]) -> Decoding<()> {
         let counts = opcode.take("mbarrier::complete_tx::bytes");
         if !counts && !opcode.take("bulk_group") {
@@ -86,8 +86,8 @@ impl<'a> Decoder<'a, '_> {
         }
     }
 
-    /// Decodes `cp.async.mbarrier.arrive`. Without `noinc`, the instruction also raises the number of expected
-    /// arrivals, so it changes nothing.
+    /// Decodes `cp.async.mbarrier.arrive`. Without `noinc`, the instruction also raises the number of
+    /// expected arrivals, so it changes nothing.
     fn arrive_of_copies(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'a>]) -> Decoding<()> {
         let arrives = opcode.take("noinc");
         let shared = opcode.take_any(&["shared", "shared::cta"]).is_some();
@@ -109,8 +109,8 @@ impl<'a> Decoder<'a, '_> {
         self.emit(Op::Store { from: parts, kind: Type::U32, address: to });
     }
 
-    /// Copies as many bytes as a register says, and writes zeros after them. If the operand is a predicate instead, a
-    /// true predicate means that no bytes are copied.
+    /// Copies as many bytes as a register says, and writes zeros after them. If the operand is a predicate
+    /// instead, a true predicate means that no bytes are copied.
     fn copy_some(&mut self, to: Address, from: Address, size: u64, some: &Operand<'a>) -> Decoding<()> {
         let some = if self.fits(some, WORD, false).is_ok() {
             self.source(some, Type::U32)?

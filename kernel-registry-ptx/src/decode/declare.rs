@@ -20,13 +20,13 @@ pub(crate) struct Shared<'a> {
     pub signatures: Vec<Signature>,
     /// The index of each constant among the rows of the grid.
     pub constants: HashMap<Constant, usize>,
-    /// Functions that are declared. They may be defined in no module.
+    /// Functions that are only declared, so that their definition may be missing everywhere.
     pub external: HashSet<&'a str>,
 }
 
 impl Shared<'_> {
-    /// Returns the error for a name that is neither a register nor defined in the text. It may be predefined by PTX, or
-    /// defined in another module.
+    /// Returns the error for a name that is neither a register nor defined in the text: PTX may predefine it,
+    /// or another module define it.
     pub(crate) fn unknown(&self, name: &str) -> Reason {
         let predefined = name.strip_prefix('%').is_some_and(|name| {
             let stem = name.split(['.', '_']).next().unwrap_or(name);
@@ -67,18 +67,20 @@ impl Signature {
     }
 }
 
-/// The entity that a name of the text stands for.
+/// The meaning of a name in the text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Place {
     Function(usize),
     Variable(usize),
     Shared(usize),
     DynamicShared,
-    /// A variable in the frame: offset, size, and whether its address is generic, as the addresses of parameters are.
+    /// A variable in the frame: offset, size, and whether its address is generic, as the addresses of
+    /// parameters are.
     Frame(u64, u64, bool),
     Parameter(u64),
     Register(Slot, Kind),
-    /// A range of registers such as `%r<9>`: the number of the range in the function, and how many registers it has.
+    /// A range of registers such as `%r<9>`: the number of the range in the function, and how many registers
+    /// it has.
     Registers {
         range: usize,
         count: u64,
@@ -86,8 +88,8 @@ pub(crate) enum Place {
     },
 }
 
-/// Lays out results, then parameters. For a kernel the offsets are in its arguments, for another function from the
-/// start of its frame.
+/// Lays out results, then parameters. For a kernel the offsets are in its arguments, for another function
+/// from the start of its frame.
 pub(crate) fn signature(function: &syntax::Function<'_>) -> Result<Signature, LoadError> {
     let mut signature = Signature { entry: function.entry, ..Signature::default() };
     for (variables, places) in
@@ -101,7 +103,7 @@ pub(crate) fn signature(function: &syntax::Function<'_>) -> Result<Signature, Lo
     Ok(signature)
 }
 
-/// The first parts of the names of PTX's predefined registers.
+/// Prefixes of the names of PTX's predefined registers.
 const PREDEFINED: &str =
     "tid ntid ctaid nctaid clusterid nclusterid cluster pm envreg reserved aggr current total dynamic";
 

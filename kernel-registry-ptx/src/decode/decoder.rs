@@ -30,7 +30,7 @@ pub(crate) struct Decoder<'a, 'm> {
     pub(super) frame: u64,
     /// Ids of labels, by scope and name.
     pub(super) labels: HashMap<(usize, &'a str), usize>,
-    /// The instruction that each label id stands for, once it is known.
+    /// The instruction of each label id, once it's known.
     pub(super) targets: Vec<u32>,
     pub(super) tables: HashMap<&'a str, Vec<&'a str>>,
     pub(super) prototypes: HashMap<&'a str, Sizes>,
@@ -127,7 +127,7 @@ impl<'a, 'm> Decoder<'a, 'm> {
         }
     }
 
-    /// Returns the register that stands for the carry flag of `add.cc` and similar instructions.
+    /// Returns the register that holds the carry flag of `add.cc` and similar instructions.
     pub(crate) fn carry(&mut self) -> Slot {
         if let Some(slot) = self.carry {
             return slot;
@@ -273,8 +273,8 @@ impl<'a, 'm> Decoder<'a, 'm> {
         })
     }
 
-    /// Returns the register of an operand that the instruction writes. For `_` this is a new register that nothing
-    /// reads.
+    /// Returns the register of an operand that the instruction writes. For `_` this is a new register that
+    /// nothing reads.
     pub(crate) fn target(&mut self, operand: &Operand<'a>) -> Decoding<Slot> {
         match operand {
             Operand::Name("_") => Ok(self.register()),

@@ -3,8 +3,8 @@
 use crate::decode::compute::fp8::is_narrow;
 use crate::error::Reason;
 
-/// The kind of a register or operand: its size, and a class that is checked. Untyped bits fit any class of the same
-/// size.
+/// The kind of a register or operand: its size, and a class that is checked. Untyped bits fit any class of
+/// the same size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Kind {
     pub size: u64,
@@ -72,8 +72,8 @@ pub(crate) struct Form {
     pub operands: &'static str,
 }
 
-/// The modifiers of the checked forms. An instruction with another modifier counts as lacking, and its form is not
-/// checked.
+/// The modifiers of the checked forms. An instruction with another modifier counts as lacking, and its form
+/// is not checked.
 const MODIFIERS: &str = "lo hi wide cc rn rz rm rp rni rzi rmi rpi ftz sat NaN relu approx full xorsign abs \
     finite infinite number notanumber normal subnormal eq ne lt le gt ge ls hs equ neu ltu leu gtu geu num nan \
     and or xor add min max inc dec cas exch popc any all uni ballot up down bfly idx l r clamp wrap shiftamt \

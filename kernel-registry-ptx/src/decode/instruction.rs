@@ -71,7 +71,8 @@ impl<'a> Decoder<'a, '_> {
                 self.emit(Op::Fence);
                 Ok(())
             }
-            // These instructions give hints on time, caches, registers and dependent kernels, and have no effect here.
+            // These instructions give hints on time, caches, registers and dependent kernels, and have no
+            // effect here.
             "nanosleep" | "prefetch" | "prefetchu" | "applypriority" | "discard" | "griddepcontrol"
             | "setmaxnreg" => {
                 opcode.modifiers.clear();
@@ -177,8 +178,8 @@ impl<'a> Decoder<'a, '_> {
         })
     }
 
-    /// Removes modifiers for memory order and caches. They have no effect, because accesses are done in order and
-    /// directly in memory.
+    /// Removes modifiers for memory order and caches. They have no effect, because accesses are done in order
+    /// and directly in memory.
     fn ordering(opcode: &mut Opcode<'a>) {
         opcode.ignore(
             "weak volatile relaxed acquire release acq_rel mmio cta cluster gpu sys nc ca cg cs lu cv \
@@ -276,7 +277,7 @@ impl<'a> Decoder<'a, '_> {
         Ok(())
     }
 
-    /// Decodes extended-precision arithmetic. A register stands for the carry flag.
+    /// Decodes extended-precision arithmetic. The carry flag is kept in a register.
     fn with_carry(&mut self, opcode: &mut Opcode<'a>, operands: &[Operand<'a>]) -> Decoding<()> {
         let takes = opcode.name.len() == 4;
         let sets = !takes || opcode.take("cc");
@@ -335,8 +336,8 @@ fn only<'o, 'a>(operand: &'o Operand<'a>) -> &'o Operand<'a> {
     }
 }
 
-/// Returns how to read a clock register: whether it counts cycles rather than nanoseconds, and the right shift for its
-/// value.
+/// Returns how to read a clock register: whether it counts cycles rather than nanoseconds, and the right
+/// shift for its value.
 fn clock(name: &str) -> Option<(bool, u32)> {
     match name {
         "%clock" | "%clock64" => Some((true, 0)),

@@ -1,8 +1,8 @@
 //! Decodes `mbarrier`: barriers in shared memory, for threads and for asynchronous copies.
 //!
-//! A barrier is a 64-bit word. An arrival returns that word as the state. From the lowest bit, the word has the number
-//! of pending arrivals and the number of expected arrivals (20 bits each), the number of pending bytes (21 bits,
-//! signed), and the number of the phase.
+//! A barrier is a 64-bit word. An arrival returns that word as the state. From the lowest bit, the word has
+//! the number of pending arrivals and the number of expected arrivals (20 bits each), the number of pending
+//! bytes (21 bits, signed), and the number of the phase.
 
 use crate::address::Space;
 use crate::decode::decoder::{Decoder, Decoding};

@@ -2,8 +2,8 @@
 
 use crate::types::{How, Rounding, Type};
 
-/// The parts of an opcode that are not decoded yet. Decoding removes each part. An opcode with a part left over is
-/// refused.
+/// The parts of an opcode that are not decoded yet. Decoding removes each part. An opcode with a part left
+/// over is refused.
 pub(crate) struct Opcode<'a> {
     pub name: &'a str,
     pub modifiers: Vec<&'a str>,

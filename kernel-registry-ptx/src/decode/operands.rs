@@ -1,5 +1,5 @@
-//! Checks operands before they are decoded, and refuses what ptxas refuses. An instruction that this check does not
-//! know passes, or is reported as not simulated. Valid PTX is never reported as wrong.
+//! Checks operands before they are decoded, and refuses what ptxas refuses. An instruction that this check
+//! does not know passes, or is reported as not simulated. Valid PTX is never reported as wrong.
 
 use crate::decode::declare::Place;
 use crate::decode::decoder::{Decoder, Decoding};
@@ -97,8 +97,8 @@ impl<'a> Decoder<'a, '_> {
         if right { Ok(()) } else { Err(Reason::Operands) }
     }
 
-    /// Checks that the elements of a vector fit, and that they have equal widths. In a vector, an integer register also
-    /// fits a floating-point type.
+    /// Checks that the elements of a vector fit, and that they have equal widths. In a vector, an integer
+    /// register also fits a floating-point type.
     fn elements_fit(&mut self, elements: &[Operand<'a>], kind: Kind) -> Decoding<()> {
         let Some(first) = elements.first() else { return Err(Reason::Operands) };
         let mut registers = Vec::new();
@@ -116,8 +116,8 @@ impl<'a> Decoder<'a, '_> {
         if equal { Ok(()) } else { Err(Reason::Operands) }
     }
 
-    /// Checks an address. A name must be in the space of the access, and a register must have the width that the space
-    /// requires.
+    /// Checks an address. A name must be in the space of the access, and a register must have the width that
+    /// the space requires.
     fn address_fits(&mut self, parts: &[&str], operand: &Operand<'a>) -> Decoding<()> {
         let Operand::Address(base, _) = operand else { return Err(Reason::Operands) };
         let any = |spaces: &[&str]| spaces.iter().any(|space| parts.contains(space));

@@ -6,8 +6,8 @@ use crate::decode::declare::reserve;
 use crate::op::{Callee, Op};
 use crate::program::{Program, Reach};
 
-/// Computes what a kernel needs together with the functions that it may call. `shared` has size and alignment of each
-/// variable in shared memory.
+/// Computes what a kernel needs together with the functions that it may call. `shared` has size and alignment
+/// of each variable in shared memory.
 pub(crate) fn reach(kernel: usize, program: &Program, shared: &[(u64, u64)]) -> Reach {
     let mut reach = Reach::default();
     let mut walk = Walk { program, open: Vec::new(), known: BTreeMap::new(), recursive: false };

@@ -28,7 +28,8 @@ impl<'a> Decoder<'a, '_> {
         Ok(())
     }
 
-    /// Decodes `call (results), function, (arguments), prototype`, where everything except the function may be missing.
+    /// Decodes `call (results), function, (arguments), prototype`, where everything except the function may
+    /// be missing.
     fn call(&mut self, operands: &[Operand<'a>]) -> Decoding<Op> {
         let (results, operands) = match operands {
             [Operand::List(results), rest @ ..] => (&results[..], rest),

@@ -212,8 +212,8 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// Parses a value of an initialiser. `generic(name)` means the same as `name`, because global addresses are
-    /// generic.
+    /// Parses a value of an initialiser. `generic(name)` means the same as `name`, because global addresses
+    /// are generic.
     fn initial_value(&mut self) -> Parsed<Operand<'a>> {
         if !self.directive("generic") {
             return self.operand(0);

@@ -52,7 +52,7 @@ impl Warp {
             return Ok(self.access_span(context, op, lanes, base, &addresses, &span));
         }
         if let (Op::Load { to, .. }, Space::Parameter) = (op, address.space) {
-            // All lanes read the same arguments.
+            // All lanes read the same arguments, so one read serves the row.
             for (part, to) in to.iter().enumerate() {
                 let lane = lanes.trailing_zeros() as usize;
                 let bytes = self.slice_at(context, lane, Place::Parameter(low), part as u64 * size, size);
@@ -307,7 +307,8 @@ fn for_each_lane(lanes: u32, mut visit: impl FnMut(usize) -> Lane<()>) -> Lane<(
     Ok(())
 }
 
-/// Reads a number of 1, 2, 4 or 8 bytes. Each size has its own code, because copies of variable length are slow.
+/// Reads a number of 1, 2, 4 or 8 bytes. Each size has its own code, because copies of variable length are
+/// slow.
 pub(crate) fn read(bytes: &[u8]) -> u64 {
     match *bytes {
         [a] => u64::from(a),

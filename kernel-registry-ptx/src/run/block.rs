@@ -45,7 +45,8 @@ impl Block {
         }
     }
 
-    /// Starts the block at an index of the grid. Fills the last `reserved` bytes of its shared memory with zeros.
+    /// Starts the block at an index of the grid. Fills the last `reserved` bytes of its shared memory with
+    /// zeros.
     pub(crate) fn start(&mut self, index: [u32; 3], special: [u32; 10], threads: u32, reserved: usize) {
         self.index = index;
         let own = self.shared.len() - reserved;

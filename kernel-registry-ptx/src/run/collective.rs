@@ -30,17 +30,17 @@ impl Warp {
         }
         let lanes = self.splits[index].lanes;
         if done != 0 && done != lanes {
-            self.part(index, done, at + 1);
+            self.split_off(index, done, at + 1);
         } else if done == lanes {
             self.splits[index].at += 1;
-            return Next::Goes;
+            return Next::Continue;
         }
         self.splits[index].wait = Wait::Lanes;
-        Next::Parts
+        Next::Yield
     }
 
-    /// Executes `bar.warp.sync`. Lanes may arrive at different instructions, and the last lane releases the other
-    /// lanes. Returns the lanes of `group` that may go on.
+    /// Executes `bar.warp.sync`, whose lanes may arrive at different instructions. Releases the waiting lanes
+    /// if the last one has arrived, and returns the lanes of `group` that may continue.
     fn sync_elsewhere(&mut self, context: &Context<'_>, index: usize, wanted: u32, group: u32) -> u32 {
         let waiting: Vec<usize> = (0..self.splits.len())
             .filter(|&other| {
@@ -69,7 +69,7 @@ impl Warp {
 }
 
 fn act(what: Collective, lanes: u32, to: &Row, also: Option<&Row>, [a, b, c]: [&Row; 3]) {
-    // All values are read before any result is written, because a result may be in the same row as an operand.
+    // The result may share a row with an operand, so all values are read first.
     let values: [u64; 32] = std::array::from_fn(|lane| a[lane].get());
     let set = |row: &Row, value: u64| each(lanes, |lane| row[lane].set(value));
     let yes = lanes & mask(|lane| values[lane] & 1 == 1);

@@ -24,7 +24,7 @@ impl Warp {
             lanes &= if negated { !set } else { set };
             if lanes == 0 {
                 self.splits[index].at += 1;
-                return Ok(Next::Goes);
+                return Ok(Next::Continue);
             }
         }
         let row = |slot| self.row(context, base, slot);
@@ -58,12 +58,12 @@ impl Warp {
             _ => {
                 let next =
                     self.control(index, context, lanes).map_err(|(lane, kind)| Stopped { at, lane, kind })?;
-                // If the guard is false for some lanes, these have become a split of their own.
-                return Ok(if lanes == all { next } else { Next::Parts });
+                // Lanes whose guard is false were split off, so the scheduler has to choose again.
+                return Ok(if lanes == all { next } else { Next::Yield });
             }
         }
         self.splits[index].at += 1;
-        Ok(Next::Goes)
+        Ok(Next::Continue)
     }
 
     /// Executes control flow, barriers and collectives.
@@ -73,7 +73,7 @@ impl Warp {
         let op = &program.instructions[at].op;
         if lanes != all {
             // Lanes whose guard is false continue after the instruction.
-            self.part(index, all & !lanes, at + 1);
+            self.split_off(index, all & !lanes, at + 1);
         }
         let first = lanes.trailing_zeros() as usize;
         let uniform =
@@ -82,10 +82,10 @@ impl Warp {
             Op::Branch { to } => {
                 self.splits[index].at = *to as usize;
                 if *to as usize <= at {
-                    self.looped(program, *to as usize..at);
-                    return Ok(Next::Loops);
+                    self.note_back_edge(program, *to as usize..at);
+                    return Ok(Next::BackEdge);
                 }
-                return Ok(Next::Goes);
+                return Ok(Next::Continue);
             }
             Op::Switch { index: by, targets } => {
                 let mut left = lanes;
@@ -95,12 +95,12 @@ impl Warp {
                     let chosen = row[lane].get() as u32;
                     let target = *targets.get(chosen as usize).ok_or((lane, FaultKind::Trap))?;
                     let taken = left & mask(|lane| row[lane].get() as u32 == chosen);
-                    self.part(index, taken, target as usize);
+                    self.split_off(index, taken, target as usize);
                     left &= !taken;
                 }
                 self.splits.swap_remove(index);
-                self.looped(program, at..at);
-                return Ok(Next::Parts);
+                self.note_back_edge(program, at..at);
+                return Ok(Next::Yield);
             }
             Op::Call { callee, arguments, .. } => {
                 let (number, lanes) = self.callee(index, context, callee)?;
@@ -120,12 +120,12 @@ impl Warp {
                 split.base = base + caller.registers;
                 split.local = inner;
                 split.at = function.start as usize;
-                return Ok(Next::Parts);
+                return Ok(Next::Yield);
             }
             Op::Return => {
                 let Some(call) = self.splits[index].calls.pop() else {
                     self.end(index, context);
-                    return Ok(Next::Parts);
+                    return Ok(Next::Yield);
                 };
                 if let Op::Call { results, .. } = &program.instructions[call.at].op {
                     let function = &program.functions[self.splits[index].function];
@@ -136,11 +136,11 @@ impl Warp {
                 let split = &mut self.splits[index];
                 (split.at, split.function, split.base, split.local) =
                     (call.at + 1, call.function, call.base, call.local);
-                return Ok(Next::Parts);
+                return Ok(Next::Yield);
             }
             Op::Exit => {
                 self.end(index, context);
-                return Ok(Next::Parts);
+                return Ok(Next::Yield);
             }
             Op::Trap => return Err((first, FaultKind::Trap)),
             Op::Intrinsic { what, arguments, results } => {
@@ -152,7 +152,8 @@ impl Warp {
             }
             Op::Barrier { id, count, waits, vote } => {
                 let id = uniform(self, context, *id) as usize;
-                // A barrier with a count counts whole warps, including lanes that are no threads or have ended.
+                // A barrier with a count counts whole warps, including lanes that are no threads or have
+                // ended.
                 let expected = count.map(|count| uniform(self, context, count));
                 let arriving = if expected.is_some() && lanes == self.live { 32 } else { lanes.count_ones() };
                 let votes = vote.map_or(Votes::default(), |(_, _, from)| {
@@ -183,13 +184,13 @@ impl Warp {
             _ => unreachable!("the other instructions move no threads"),
         }
         self.splits[index].at += 1;
-        Ok(Next::Parts)
+        Ok(Next::Yield)
     }
 }
 
 impl Warp {
-    /// Returns the function that the first lane of a split calls, and the lanes that call the same function. Other
-    /// lanes become a split of their own, which executes the call again.
+    /// Returns the function that the first lane of a split calls, and the lanes that call the same one.
+    /// Splits the other lanes off to execute the call again.
     fn callee(&mut self, index: usize, context: &Context<'_>, callee: &Callee) -> Lane<(usize, u32)> {
         let Split { at, lanes, base, .. } = self.splits[index];
         let (slot, expected) = match callee {
@@ -206,7 +207,7 @@ impl Warp {
             return Err((first, FaultKind::Call { address }));
         };
         if same != lanes {
-            self.part(index, lanes & !same, at);
+            self.split_off(index, lanes & !same, at);
         }
         Ok((number, same))
     }

@@ -24,12 +24,14 @@ pub struct LaunchParameters {
     pub cluster: Option<[u32; 3]>,
     /// Bytes of dynamic shared memory.
     pub dynamic_shared: u32,
-    /// Bytes of local memory that a thread of a kernel with recursive calls has for the frames of called functions.
+    /// Bytes of local memory that a thread of a kernel with recursive calls has for the frames of called
+    /// functions.
     pub stack: u64,
-    /// The most blocks that run at once. In a cooperative launch, all blocks must. Only whole clusters are started, but
-    /// at least one.
+    /// The most blocks that run at once. In a cooperative launch, all blocks must. Only whole clusters are
+    /// started, but at least one.
     pub resident: u32,
-    /// The address of 64 bytes of zeros, by which the blocks of a cooperative launch synchronize. 0 for other launches.
+    /// The address of 64 bytes of zeros, by which the blocks of a cooperative launch synchronize. 0 for other
+    /// launches.
     pub barrier: u64,
     /// The arguments, each at its offset in [`Program::parameters`](crate::Program::parameters).
     pub arguments: Vec<u8>,
@@ -42,9 +44,9 @@ pub enum Status {
     Done,
     /// Some threads have not ended.
     Running {
-        /// Whether any warp made progress. A warp makes no progress if it waits for another warp, or if it spins: it
-        /// writes no memory, and its registers repeat, except those that depend on a clock. Then only time or a change
-        /// of memory by others can end the loop.
+        /// Whether any warp made progress. A warp makes no progress while it waits for another warp, or while
+        /// it spins: it writes no memory, and all registers that don't depend on a clock repeat. Then only
+        /// time, or a write by someone else, can end the loop.
         ///
         /// A warp must have spun for some hundred instructions before this is noticed.
         progressed: bool,
@@ -55,8 +57,8 @@ pub enum Status {
 
 /// A launch of a kernel that runs in steps.
 ///
-/// Dropping it ends the launch. Registers and shared memory keep their values from one block to the next, as on a
-/// device.
+/// Dropping it ends the launch. Registers and shared memory keep their values from one block to the next, as
+/// on a device.
 pub struct Grid {
     module: Arc<Module>,
     kernel: usize,
@@ -160,8 +162,8 @@ impl Grid {
 
     /// Runs up to `budget` instructions, each for up to 32 threads.
     ///
-    /// Returns early when all threads have ended, when a thread has a fault, or when no thread can continue. `memory`
-    /// must be the same in every call.
+    /// Returns early when all threads have ended, when a thread has a fault, or when no thread can continue.
+    /// `memory` must be the same in every call.
     pub fn step(&mut self, budget: u64, memory: &dyn Memory) -> Status {
         let mut left = budget;
         let mut progressed = self.running.is_empty() && self.start();
@@ -234,13 +236,14 @@ impl Grid {
                 place: context.program.place(line),
             }));
         }
-        Ok((ran, ran > 0 && !warp.spin.found()))
+        Ok((ran, ran > 0 && !warp.spin.is_spinning()))
     }
 
     /// Starts a cluster if there is room for one. Returns whether it did.
     ///
-    /// Clusters are started one at a time. So few clusters are in progress, and their registers stay in the caches of
-    /// the CPU. If a warp waits for a block that has room but is not started, the block is started in a later turn.
+    /// Clusters are started one at a time. So few clusters are in progress, and their registers stay in the
+    /// caches of the CPU. If a warp waits for a block that has room but is not started, the block is started
+    /// in a later turn.
     fn start(&mut self) -> bool {
         let size = self.cluster.iter().product::<u32>();
         let room = (self.launch.resident / size).max(1) as usize;

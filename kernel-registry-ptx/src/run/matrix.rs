@@ -13,7 +13,7 @@ impl Warp {
         let (base, frame) = (split.base, split.local);
         if split.lanes != self.live {
             self.splits[index].wait = Wait::Lanes;
-            return Ok(Next::Parts);
+            return Ok(Next::Yield);
         }
         match op {
             Together::Multiply { d, a, b, c, product } => {
@@ -51,7 +51,7 @@ impl Warp {
             }
         }
         self.splits[index].at += 1;
-        Ok(Next::Goes)
+        Ok(Next::Continue)
     }
 
     /// Returns the address operand of each lane.
@@ -175,7 +175,8 @@ fn multiply(
     }
 }
 
-/// Computes an element for each row of A and column of B. `combine` gets the element of C and the pairs of factors.
+/// Computes an element for each row of A and column of B. `combine` gets the element of C and the pairs of
+/// factors.
 fn products<T: Copy>(
     a: &Matrix,
     left: &[T],

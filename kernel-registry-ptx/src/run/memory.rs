@@ -1,7 +1,7 @@
 //! Accesses global memory: a trait that the caller implements, and checked atomic accesses.
 //!
-//! This is the only file with `unsafe`. All accesses are atomic, because the host and a kernel may poll words that the
-//! other side writes.
+//! This is the only file with `unsafe`. All accesses are atomic, because the host and a kernel may poll words
+//! that the other side writes.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
@@ -9,15 +9,16 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use crate::op::Update;
 use crate::types::Scalar;
 
-/// The services that a kernel needs from its caller: global memory, the heap, an output for printf, and clocks.
+/// The services that a kernel needs from its caller: global memory, the heap, an output for printf, and
+/// clocks.
 ///
 /// Kernels compute with the addresses of global memory. These addresses are usually addresses of the process.
 ///
 /// # Safety
 ///
-/// The pointer that [`Memory::check`] returns must be valid for atomic reads and writes of `size` bytes until the
-/// [`Grid::step`](crate::Grid::step) that called it returns. The pointer must be aligned like the address, up to 8
-/// bytes.
+/// The pointer that [`Memory::check`] returns must be valid for atomic reads and writes of `size` bytes until
+/// the [`Grid::step`](crate::Grid::step) that called it returns. The pointer must be aligned like the
+/// address, up to 8 bytes.
 pub unsafe trait Memory {
     /// Checks that a kernel may access these bytes, and returns a pointer to them.
     ///
@@ -42,7 +43,8 @@ pub unsafe trait Memory {
     /// Returns the nanoseconds since some fixed moment, for `%globaltimer`.
     fn now(&self) -> u64;
 
-    /// Returns the clock cycles since that moment, for `%clock64`. By default there is one cycle in each nanosecond.
+    /// Returns the clock cycles since that moment, for `%clock64`. By default there is one cycle in each
+    /// nanosecond.
     fn cycles(&self) -> u64 {
         self.now()
     }
@@ -134,8 +136,8 @@ impl Span {
     #[inline(always)]
     pub(crate) fn load(&self, address: u64, size: u64) -> u64 {
         let place = self.place(address, size);
-        // SAFETY: `place` is aligned, and within the range that the implementor of `Memory` promised to be valid for
-        // atomic accesses.
+        // SAFETY: `place` is aligned, and within the range that the implementor of `Memory` promised to be
+        // valid for atomic accesses.
         by_size!(size, Atomic, T => unsafe { Atomic::from_ptr(place.cast::<T>()) }.load(Ordering::Acquire).bits())
     }
 

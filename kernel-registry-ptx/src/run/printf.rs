@@ -177,7 +177,8 @@ impl Conversion {
     /// Formats the magnitude of a number in hexadecimal: 3 is `0x1.8p+1`.
     fn hexadecimal(&self, value: f64) -> String {
         let bits = value.to_bits();
-        // Subnormal numbers have the exponent of the smallest normal number, and the digit 0 before the point.
+        // Subnormal numbers have the exponent of the smallest normal number, and the digit 0 before the
+        // point.
         let (normal, exponent) = (bits >> 52 != 0, (bits >> 52).max(1) as i64 - 1023);
         let exponent = if value == 0.0 { 0 } else { exponent };
         let mantissa = bits & ((1 << 52) - 1) | u64::from(normal) << 52;

@@ -1,31 +1,32 @@
-//! Detects warps that spin: their registers repeat, except those that depend on a clock, and they write no memory. A
-//! loop that only waits for a clock does not count as spinning.
+//! Detects spinning warps: warps that write no memory while all registers that don't depend on a clock
+//! repeat. A loop that only waits for a clock doesn't count.
 
-/// A detector that compares hashes of a warp's registers at backward jumps. If a hash repeats without a write to memory
-/// in between, only others' writes to memory or a clock can end the loop.
+/// Compares hashes of a warp's registers at backward jumps. If a hash repeats without a write to memory in
+/// between, only a clock or someone else's write can end the loop.
 #[derive(Default)]
 pub(crate) struct Spin {
     /// The number of instructions that the warp has run.
     pub now: u64,
-    /// The value of `now` when the warp last had an effect: see [`restart`](Self::restart).
+    /// The value of `now` at the last effect, see [`restart`](Self::restart).
     changed: u64,
-    /// The hash of the registers at an earlier backward jump, and the value of `now` at that jump.
+    /// The hash at an earlier backward jump, and the value of `now` at that jump.
     seen: Option<(u64, u64)>,
-    /// The number of jumps that were compared with that hash. When it reaches `limit`, a new hash is taken.
+    /// How many jumps were compared with that hash. At `limit`, a new hash is taken.
     compared: u32,
     limit: u32,
     /// Comparing pauses until `now` reaches this value.
     next: u64,
-    /// The value of `now` when the hash last repeated, and the number of instructions since its previous occurrence.
-    circle: Option<(u64, u64)>,
+    /// The value of `now` when the hash last repeated, and the number of instructions since its previous
+    /// occurrence.
+    cycle: Option<(u64, u64)>,
 }
 
 /// Comparing begins after this many instructions without an effect.
 const QUIET: u64 = 256;
 /// Comparing pauses for this many instructions if no hash repeats, so that long computations stay fast.
 const PAUSE: u64 = 8192;
-/// Loops with more backward jumps than this are not detected.
-const CIRCLE: u32 = 64;
+/// Longer cycles, counted in backward jumps, aren't detected.
+const LONGEST_CYCLE: u32 = 64;
 
 impl Spin {
     /// Starts over after an effect: a change of memory, of the active threads, or the end of a wait.
@@ -33,7 +34,7 @@ impl Spin {
     pub(crate) fn restart(&mut self) {
         self.changed = self.now;
         self.seen = None;
-        self.circle = None;
+        self.cycle = None;
     }
 
     /// Returns whether to compare hashes at the next backward jump.
@@ -43,20 +44,20 @@ impl Spin {
     }
 
     /// Compares the hash of the registers at a backward jump.
-    pub(crate) fn look(&mut self, hash: u64) {
+    pub(crate) fn compare(&mut self, hash: u64) {
         match self.seen {
             Some((seen, at)) if seen == hash => {
-                self.circle = Some((self.now, self.now - at));
+                self.cycle = Some((self.now, self.now - at));
                 self.seen = Some((hash, self.now));
                 (self.compared, self.limit) = (0, 2);
             }
             Some(_) if self.compared < self.limit => self.compared += 1,
             _ => {
-                // The hash may be from before the loop, or the loop may have more jumps. Takes a new hash.
+                // The hash may predate the loop, or the cycle may have more jumps than `limit`.
                 self.seen = Some((hash, self.now));
                 self.compared = 0;
                 self.limit = (self.limit * 2).max(2);
-                if self.limit > CIRCLE {
+                if self.limit > LONGEST_CYCLE {
                     self.limit = 2;
                     self.next = self.now + PAUSE;
                     self.seen = None;
@@ -65,8 +66,8 @@ impl Spin {
         }
     }
 
-    /// Returns whether the warp spins: its registers have repeated recently.
-    pub(crate) fn found(&self) -> bool {
-        self.circle.is_some_and(|(at, length)| self.now - at <= 2 * length + 64)
+    /// Returns whether the registers have repeated recently.
+    pub(crate) fn is_spinning(&self) -> bool {
+        self.cycle.is_some_and(|(at, length)| self.now - at <= 2 * length + 64)
     }
 }

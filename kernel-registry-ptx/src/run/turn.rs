@@ -1,4 +1,4 @@
-//! Runs a turn of a warp: chooses which of the warp's splits runs, and for how long.
+//! Schedules a warp's divergent groups of lanes: chooses which split runs next, and for how long.
 
 use crate::run::warp::{Context, Next, Split, Stopped, Wait, Warp};
 use crate::types::each;
@@ -7,8 +7,8 @@ use crate::types::each;
 const TIMEOUT: u32 = 256;
 
 impl Warp {
-    /// Runs up to `budget` instructions, and returns how many were run. Returns early when all threads wait or have
-    /// ended.
+    /// Runs up to `budget` instructions, and returns how many were run. Returns early when all threads wait
+    /// or have ended.
     pub(crate) fn run(&mut self, context: &mut Context<'_>, budget: u64) -> (u64, Result<(), Stopped>) {
         let begun = self.spin.now;
         let end = begun + budget;
@@ -90,23 +90,24 @@ impl Warp {
         }
     }
 
-    /// Runs a split until it divides, waits, ends, or reaches the instruction of another split.
+    /// Runs a split until it diverges, waits, ends, or catches up with another split.
     fn run_split(&mut self, index: usize, context: &mut Context<'_>, end: u64) -> Result<(), Stopped> {
         let depth = self.splits[index].calls.len();
         let at = self.splits[index].at;
         let others = self.splits.iter().filter(|other| other.calls.len() == depth && other.at > at);
-        let meeting = others.map(|other| other.at).min().unwrap_or(usize::MAX);
-        // If there are other splits, every iteration of a loop chooses anew which split runs.
+        let reconvergence = others.map(|other| other.at).min().unwrap_or(usize::MAX);
+        // A lone split can stay in its loop. With several, each iteration is a chance to schedule another
+        // one, so that a lane that spins can't starve the lane that it waits for.
         let alone = self.splits.len() == 1;
         self.splits[index].ran = self.spin.now;
         loop {
             self.spin.now += 1;
             match self.execute(index, context)? {
-                Next::Goes => {}
-                Next::Loops if alone => {}
-                Next::Loops | Next::Parts => return Ok(()),
+                Next::Continue => {}
+                Next::BackEdge if alone => {}
+                Next::BackEdge | Next::Yield => return Ok(()),
             }
-            if self.spin.now >= end || self.splits[index].at >= meeting {
+            if self.spin.now >= end || self.splits[index].at >= reconvergence {
                 return Ok(());
             }
         }

@@ -1,9 +1,9 @@
 //! Defines a warp: 32 threads that run together as long as they are at the same instruction.
 //!
-//! Threads that diverge become splits, each at its own instruction. The split in the innermost call runs first, and
-//! among those the split at the lowest instruction, so that threads meet again at the end of an `if` or a loop. A split
-//! that has waited too long gets a turn out of this order. Otherwise a thread that spins would never see what another
-//! thread of the warp is about to write.
+//! Threads that diverge become splits, each at its own instruction. The split in the innermost call runs
+//! first, and among those the one at the lowest instruction, so that threads reconverge at the end of an `if`
+//! or a loop. A split that has waited too long gets a turn out of this order. Otherwise a thread that spins
+//! would never see the value that another thread of the warp is about to write.
 
 use std::ops::Range;
 
@@ -56,14 +56,14 @@ pub(crate) struct Stopped {
     pub kind: FaultKind,
 }
 
-/// The effect of an instruction on its split.
+/// Whether a split may go on after an instruction, or the scheduler must choose again.
 pub(crate) enum Next {
-    /// The split continues at a later instruction.
-    Goes,
-    /// The split has jumped backwards, in a loop.
-    Loops,
-    /// The split waits or has ended, has entered or left a function, or there are more splits now.
-    Parts,
+    /// The split continues with a later instruction.
+    Continue,
+    /// The split took a backward branch.
+    BackEdge,
+    /// The split waits, has ended, entered or left a function, or diverged.
+    Yield,
 }
 
 /// A result whose error names the lane. The caller adds the instruction.
@@ -177,7 +177,7 @@ impl Warp {
     }
 
     /// Splits lanes off from a split. They continue at the instruction `at`.
-    pub(crate) fn part(&mut self, index: usize, lanes: u32, at: usize) {
+    pub(crate) fn split_off(&mut self, index: usize, lanes: u32, at: usize) {
         let split = &mut self.splits[index];
         split.lanes &= !lanes;
         let parted = Split { at, lanes, calls: split.calls.clone(), wait: Wait::No, ..*split };
@@ -209,17 +209,17 @@ impl Warp {
         }
     }
 
-    /// Notes a backward jump. `body` has the instructions of the loop. A loop that only waits for a clock is ignored,
-    /// because it ends by itself.
+    /// Notes a backward jump over the instructions in `body`. Ignores loops that only wait for a clock,
+    /// because those end by themselves.
     #[inline]
-    pub(crate) fn looped(&mut self, program: &Program, body: Range<usize>) {
+    pub(crate) fn note_back_edge(&mut self, program: &Program, body: Range<usize>) {
         if self.spin.is_due() && !program.is_delay(body) {
             let hash = self.hash(program);
-            self.spin.look(hash);
+            self.spin.compare(hash);
         }
     }
 
-    /// Returns a hash of the positions of all threads and of their registers, except registers that depend on a clock.
+    /// Returns a hash of all threads' positions and registers, without the registers that depend on a clock.
     fn hash(&self, program: &Program) -> u64 {
         let mut hash = 0u64;
         let mut add = |value: u64| hash = (hash.rotate_left(5) ^ value).wrapping_mul(0x517c_c1b7_2722_0a95);

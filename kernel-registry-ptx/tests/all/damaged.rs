@@ -1,5 +1,5 @@
-//! Tests of damaged and absurd PTX texts. Loading such a text fails or succeeds, but never panics, and never takes as
-//! much memory as the text asks for.
+//! Tests of damaged and absurd PTX texts. Loading such a text fails or succeeds, but never panics, and never
+//! takes as much memory as the text asks for.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! Tests of matrix products by tensor cores, which are compared with products of the whole matrices.
 //!
 //! Which lane holds which element is taken from CUTLASS (`cute/atom/mma_traits_sm80.hpp`, `.._sm89.hpp`,
-//! `.._sm90.hpp`): strides of lanes and of a lane's values in a matrix that is stored by columns, or for B by rows. No
-//! GPU has recorded these results.
+//! `.._sm90.hpp`): strides of lanes and of a lane's values in a matrix that is stored by columns, or for B by
+//! rows. No GPU has recorded these results.
 
 use std::fmt::Write;
 
@@ -138,7 +138,8 @@ fn numbers(format: &str, count: usize) -> Vec<i32> {
     (0..count).map(|_| low + next() % span).collect()
 }
 
-/// Returns each lane's registers for a matrix. A register has 64 bits for `f64`, and 32 bits for other formats.
+/// Returns each lane's registers for a matrix. A register has 64 bits for `f64`, and 32 bits for other
+/// formats.
 fn registers(format: &str, matrix: &[i32], layout: Layout) -> Vec<Vec<u64>> {
     let (size, per) = (size(format), (32 / size(format)).max(1));
     let elements = matrix.len() / 32;
@@ -155,8 +156,8 @@ fn registers(format: &str, matrix: &[i32], layout: Layout) -> Vec<Vec<u64>> {
         .collect()
 }
 
-/// Runs a warp that loads the given registers and executes the statement. Returns the first `out` registers of each
-/// lane.
+/// Runs a warp that loads the given registers and executes the statement. Returns the first `out` registers
+/// of each lane.
 fn warp(statement: &str, given: &[Vec<u64>], out: usize, wide: bool) -> Vec<Vec<u64>> {
     let device = Device::default();
     let count = given[0].len();
@@ -251,12 +252,12 @@ fn integer_sums_wrap_or_saturate() {
     }
 }
 
-/// Loads, stores and transposes matrices of 8 by 8. The element at each row and column is 8 times the row plus the
-/// column.
+/// Loads, stores and transposes matrices of 8 by 8. The element at each row and column is 8 times the row
+/// plus the column.
 #[test]
 fn matrices_of_8_by_8() {
-    // Lane `8 * i + r` writes row `r` of matrix `i`. A load gives each lane a pair of neighbours in a row, or in a
-    // column.
+    // Lane `8 * i + r` writes row `r` of matrix `i`. A load gives each lane a pair of neighbours in a row, or
+    // in a column.
     let rows: Vec<Vec<u64>> = (0..32u64)
         .map(|lane| {
             (0..4).map(|pair| (32 * lane / 4 + 2 * pair) | (32 * lane / 4 + 2 * pair + 1) << 16).collect()

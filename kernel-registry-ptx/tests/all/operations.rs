@@ -1,11 +1,12 @@
-//! Tests of single instructions with operands at the edges of their ranges, which compare the bits of the result.
+//! Tests of single instructions with operands at the edges of their ranges, which compare the bits of the
+//! result.
 
 use crate::common::results;
 
 /// Returns the lowest `bits` bits of an instruction's result.
 fn result(instruction: &str, operands: &[u64], bits: u32) -> u64 {
-    // Each operand is in a register of the width that the instruction takes. This tries all widths until the program
-    // loads.
+    // Each operand is in a register of the width that the instruction takes. This tries all widths until the
+    // program loads.
     let kinds = ["%r", "%d", "%h", "%p"];
     let count = operands.len() as u32 + 1;
     let mut refused = String::new();
@@ -344,7 +345,7 @@ fn unknown_instructions_and_names_are_refused() {
         ("add.u32 %r1, %r2;", "has operands that do not fit"),
         ("add.u32 %x1, %r2, %r3;", "names `%x1`, which is not declared"),
         ("bra nowhere;", "names `nowhere`"),
-        ("call nobody, ();", "names `nobody`"),
+        ("call missing, ();", "names `missing`"),
         ("ld.global.u32 %r1;", "has operands that do not fit"),
         ("add.u32 %r1, #;", "is not valid PTX"),
     ] {

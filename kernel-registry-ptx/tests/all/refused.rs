@@ -1,4 +1,5 @@
-//! Tests which PTX loads, which is refused as the ptxas of CUDA 13.0 refuses it, and which loads but cannot be launched.
+//! Tests which PTX loads, which is refused as the ptxas of CUDA 13.0 refuses it, and which loads but cannot
+//! be launched.
 
 use kernel_registry_ptx::{LoadError, Program};
 
@@ -34,8 +35,8 @@ fn invalid_instructions_are_refused_with_their_line() {
     }
 }
 
-/// The mistakes in these instructions are found only by a compiler. The module loads, and the kernel cannot be
-/// launched.
+/// The mistakes in these instructions are found only by a compiler. The module loads, and the kernel cannot
+/// be launched.
 #[test]
 fn kernels_with_mistakes_load_and_cannot_be_launched() {
     for instruction in LACKING.lines() {

@@ -1,4 +1,4 @@
-//! Compares the estimated numbers of registers with those that an H200's driver reported for the sample kernels
+//! Compares the estimated register counts with what an H200's driver reported for the sample kernels
 //! (580.159, `cargo run -p tests --bin hardware`).
 
 use std::fs;

@@ -135,7 +135,8 @@ fn dynamic_shared_memory() {
 fn a_structure_by_value() {
     let device = Device::default();
     let module = prebuilt(&device, "particles");
-    /// `float4`. Kernels read it with one access, so it must be aligned to 16 bytes; Rust would align it to four.
+    /// `float4`. Kernels read it with one access, so it must be aligned to 16 bytes; Rust would align it to
+    /// four.
     #[derive(Clone, Copy)]
     #[repr(align(16))]
     struct Float4([f32; 4]);
@@ -231,7 +232,8 @@ fn blocks_that_wait_for_each_other() {
     assert_eq!(a, expected);
     assert_eq!(state, [20, 1]);
 
-    // Only two of the five blocks run at once, so they wait in vain. The grid reports that long before the deadline.
+    // Only two of the five blocks run at once, so they wait in vain. The grid reports that long before the
+    // deadline.
     state.fill(0);
     let few = LaunchParameters { resident: 2, ..launch(5, 32, arguments) };
     let mut grid = Grid::new(&module, &kernel(&module, "smooth"), few).unwrap();
@@ -309,7 +311,8 @@ fn a_worker_with_a_queue() {
     let module = prebuilt(&device, "worker");
     let (mut x, mut y) = (numbers(100), vec![1f32; 100]);
     let (px, py) = (device.lend(&mut x), device.lend(&mut y));
-    // A queue of two lanes, each with two slots of 24 bytes. One task is pushed into each lane, and none is done.
+    // A queue of two lanes, each with two slots of 24 bytes. One task is pushed into each lane, and none is
+    // done.
     let mut queue = [0u64; 40 + 2 * 2 * 3];
     let task = |first: u64, n: u64| [px + 4 * first, py + 4 * first, u64::from(2f32.to_bits()) | n << 32];
     queue[..2].copy_from_slice(&[2 | 2 << 32, 24]);

@@ -114,8 +114,8 @@ fn barriers_count_and_vote() {
     assert_eq!(results(body, 64).unwrap().iter().map(|words| words[0]).sum::<u64>(), 32);
 }
 
-/// The lanes whose guard is false reach the next instruction as a split of their own, and the other lanes must
-/// reconverge with them there.
+/// Lanes with a false guard reach the next instruction as a separate split. The other lanes must reconverge
+/// with them there.
 #[test]
 fn lanes_reconverge_after_a_guarded_instruction() {
     let body = "setp.lt.u32 %p0, %r0, 16;\n@%p0 vote.sync.any.pred %p1, %p0, 0xffff;\nactivemask.b32 %r8;";

@@ -1,9 +1,9 @@
-//! Tests of instructions whose results no GPU has recorded yet, which are compared with arithmetic on the host: fp8,
-//! tf32 and packed integers, barriers in shared memory, bulk copies, vector atomics, and instructions that only advise.
-//! Tests of matrix instructions are in `matrices.rs`.
+//! Tests of instructions whose results no GPU has recorded yet, which are compared with arithmetic on the
+//! host: fp8, tf32 and packed integers, barriers in shared memory, bulk copies, vector atomics, and
+//! instructions that only advise. Tests of matrix instructions are in `matrices.rs`.
 //!
-//! The differential test has all instructions that were recorded. An instruction moves into its table when the example
-//! `record` has run with it.
+//! The differential test has all instructions that were recorded. An instruction moves into its table when
+//! the example `record` has run with it.
 
 use crate::common::results;
 
@@ -18,8 +18,8 @@ fn one(body: &str) -> u32 {
     lanes(body, 1)[0]
 }
 
-/// Returns the value of a code of 8 bits by the definition of its format, which has one bit of sign, this many bits of
-/// mantissa, and exponent bits between them.
+/// Returns the value of a code of 8 bits by the definition of its format, which has one bit of sign, this
+/// many bits of mantissa, and exponent bits between them.
 fn value(code: u8, mantissa: u32) -> f64 {
     let bias = (1 << (6 - mantissa)) - 1;
     let (exponent, digits) = (i32::from(code >> mantissa & (0x7f >> mantissa)), code & ((1 << mantissa) - 1));
@@ -152,7 +152,8 @@ fn barriers_in_shared_memory() {
         WAIT: mbarrier.try_wait.shared::cta.b64 %p3, [%r1], %rd3, 100;\n@!%p3 bra WAIT;\n\
         mbarrier.test_wait.parity.shared.b64 %p3, [%r1], 0; selp.u32 %r2, 100, 0, %p3; add.u32 %r8, %r8, %r2;\n\
         @%p1 mbarrier.inval.shared.b64 [%r1];";
-    // Before the fourth arrival, the barrier reports that the phase before the first is complete, and the first is not.
+    // Before the fourth arrival, the barrier reports that the phase before the first is complete, and the
+    // first is not.
     assert_eq!(lanes(body, 4), [4110, 3110, 2110, 1110]);
 }
 

@@ -17,8 +17,8 @@ pub struct Device {
     pub now: Mutex<u64>,
 }
 
-// SAFETY: `check` returns pointers into slices that tests keep until the grid has ended, or into the heap, which is
-// kept as long.
+// SAFETY: `check` returns pointers into slices that tests keep until the grid has ended, or into the heap,
+// which is kept as long.
 unsafe impl Memory for Device {
     fn check(&self, address: u64, size: u64) -> Result<*mut u8, MemoryFault> {
         let inside = |start: u64, length: u64| address >= start && address - start + size <= length;
@@ -139,8 +139,8 @@ pub fn run(
     finish(&mut Grid::new(module, kernel, launch).unwrap(), device)
 }
 
-/// Returns the PTX of a kernel with this body. `%r0` holds the thread's index, and `%rd0` the address of 16 bytes for
-/// the thread's results. Registers of each kind are declared.
+/// Returns the PTX of a kernel with this body. `%r0` holds the thread's index, and `%rd0` the address of 16
+/// bytes for the thread's results. Registers of each kind are declared.
 pub fn kernel(body: &str) -> String {
     format!(
         ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 out) {{\n\

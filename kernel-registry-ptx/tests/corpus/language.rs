@@ -1,4 +1,5 @@
-//! Tests of features of CUDA C++: recursion, function pointers, tables, structures, printf, the heap, and assertions.
+//! Tests of features of CUDA C++: recursion, function pointers, tables, structures, printf, the heap, and
+//! assertions.
 
 use kernel_registry_ptx::{FaultKind, Grid};
 
@@ -39,7 +40,8 @@ fn tables_and_local_memory() {
     each("language", |code| {
         let mut program: Vec<u8> = mixed(300).map(|bits| (bits % 8) as u8).collect();
         let mut out = [0i32; 32];
-        // Eight values are pushed before any is popped, so no uninitialised element of the kernel's stack is read.
+        // Eight values are pushed before any is popped, so no uninitialised element of the kernel's stack is
+        // read.
         program.splice(0..0, [2, 2, 2, 2, 2, 2, 2, 2]);
         let arguments = Compiled::n(program.len()).u64(code.lend(&mut program)).u64(code.lend(&mut out));
         code.run("machine", 1, 32, arguments);

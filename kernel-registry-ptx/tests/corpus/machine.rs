@@ -113,7 +113,8 @@ fn atomics() {
         code.run("atomics", 2, n / 2, arguments);
         let all = n * (n - 1) / 2;
         let xor = (0..n).fold(0, |all, i| all ^ i);
-        // A decrement of 0 gives 9, so the last value repeats every ten decrements. After 96 it is the same as after six: 4.
+        // A decrement of 0 gives 9, so the last value repeats every ten decrements. After 96 it is the same
+        // as after six: 4.
         assert_eq!(a, [all, 1000 - 2 * n, n - 1, 5, 0, 0x7f, xor, 6, 4]);
         assert_eq!(b, [u64::from(all) << 30, (i64::from(n) - 1001) as u64, 6]);
         assert_eq!((c, d, e[0]), ([48.0, 100.0 - 95.0], [24.0], 192));

@@ -1,5 +1,5 @@
-//! Tests of ordinary kernels that two compilers have compiled, whose results are compared with what Rust computes.
-//! `cargo xtask prebuilt` compiles `cuda/*.cu`.
+//! Tests of ordinary kernels that two compilers have compiled, whose results are compared with what Rust
+//! computes. `cargo xtask prebuilt` compiles `cuda/*.cu`.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -77,7 +77,8 @@ fn fractional(n: usize) -> Vec<f32> {
     mixed(n).map(|bits| (bits as i32) as f32 / (1 << 29) as f32).collect()
 }
 
-/// Fails if a number differs from the expected one by more than the tolerance, which is relative for large numbers.
+/// Fails if a number differs from the expected one by more than the tolerance, which is relative for large
+/// numbers.
 #[track_caller]
 fn close(found: &[f32], expected: impl IntoIterator<Item = f64>, tolerance: f64) {
     let mut count = 0;

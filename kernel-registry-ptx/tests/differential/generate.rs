@@ -1,5 +1,5 @@
-//! Generates small random kernels, which are always the same for a seed. The results of a GPU and of the interpreter
-//! must be equal, bit for bit.
+//! Generates small random kernels, which are always the same for a seed. The results of a GPU and of the
+//! interpreter must be equal, bit for bit.
 
 use std::fmt::Write;
 
@@ -8,10 +8,10 @@ use super::random::Random;
 
 /// The number of seeds.
 const SEEDS: u64 = 184;
-/// The seed whose kernel inserts 32 bits at bit 28 with constant operands. The driver's compiler ignores such an
-/// instruction, which contradicts its manual.
+/// The seed whose kernel inserts 32 bits at bit 28 with constant operands. The driver's compiler ignores such
+/// an instruction, which contradicts its manual.
 const DISPUTED: u64 = 66;
-/// The number of subjects. A kernel has many instructions of its own subject, and some of other subjects.
+/// The number of subjects. Most instructions of a kernel belong to its subject, some to others.
 const SUBJECTS: u64 = 8;
 /// The subject of atomic operations. Its kernels have several blocks.
 const ATOMICS: u64 = 6;
@@ -67,8 +67,8 @@ fn case(seed: u64) -> Case {
     }
 }
 
-/// Returns the kernel with this body. Registers 0 to 7 of 32 bits hold the input, and so do the 32-bit floats. Wide
-/// registers hold pairs of words.
+/// Returns the kernel with this body. Registers 0 to 7 of 32 bits hold the input, and so do the 32-bit
+/// floats. Wide registers hold pairs of words.
 fn wrap(body: &str) -> String {
     let mut text = ".version 8.0\n.target sm_80\n.address_size 64\n\n.visible .entry k(.param .u64 in, .param .u64 out, .param .u64 all)\n{\n\
         .reg .pred %p<4>;\n.reg .b16 %h<4>;\n.reg .b32 %r<12>;\n.reg .f32 %f<8>;\n.reg .f64 %d<4>;\n\
@@ -264,8 +264,8 @@ fn integer(random: &mut Random, out: &mut String) {
 fn float(random: &mut Random, out: &mut String) {
     let (to, a, b, c) = (f(random), f(random), f(random), f(random));
     let (dto, da, db, dc) = (d(random), d(random), d(random), d(random));
-    // The operands differ, because a compiler replaces the minimum of a number and itself by the number, which keeps a
-    // NaN that the instruction would change.
+    // The operands differ, because a compiler replaces the minimum of a number and itself by the number,
+    // which keeps a NaN that the instruction would change.
     let other = format!("%f{}", (a.as_bytes()[2] - b'0' + 1 + random.below(7) as u8) % 8);
     let r = r(random);
     let mode = random.of(&["rn", "rz", "rm", "rp"]);

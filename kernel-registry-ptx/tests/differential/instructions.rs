@@ -25,7 +25,7 @@ pub fn refused() -> Vec<Instruction> {
     REFUSED.iter().flat_map(|row| of_row(row, None)).collect()
 }
 
-/// Returns the instructions that a row of the table stands for.
+/// Returns the instructions of a row of the table.
 fn of_row((pattern, from, to): &Row, bound: Option<Bound>) -> Vec<Instruction> {
     let kinds: Vec<Kind> = from.split(' ').map(Kind::named).collect();
     let result = Kind::named(to);
@@ -54,7 +54,7 @@ fn of_row((pattern, from, to): &Row, bound: Option<Bound>) -> Vec<Instruction> {
         .collect()
 }
 
-/// Returns the statements that an expanded pattern stands for.
+/// Returns the statements of an expanded pattern.
 fn body(pattern: &str, kinds: &[Kind], result: Kind) -> String {
     if pattern.contains('%') {
         return pattern.to_owned();

@@ -1,8 +1,8 @@
-//! Compares the interpreter with a GPU. The results of each kernel on a GPU were recorded by `cargo run -p
-//! kernel-registry-ptx --example record -- kernel-registry-ptx/tests/differential`.
+//! Compares the interpreter with a GPU. The results of each kernel on a GPU were recorded by
+//! `cargo run -p kernel-registry-ptx --example record -- kernel-registry-ptx/tests/differential`.
 //!
-//! There are three recordings: of single instructions with operands at the edges of their ranges, of random kernels,
-//! and of the kernels of the sample crate.
+//! There are three recordings: of single instructions with operands at the edges of their ranges, of random
+//! kernels, and of the kernels of the sample crate.
 
 mod approximate;
 mod case;
@@ -69,7 +69,8 @@ fn instructions_that_a_gpu_refuses_are_refused() {
     }
 }
 
-/// Returns a line about the wrong results of an instruction, which shows the first operands with a wrong result.
+/// Returns a line about the wrong results of an instruction, which shows the first operands with a wrong
+/// result.
 fn differences(instruction: &Instruction, found: &[u8], expected: &[u8]) -> Option<String> {
     let size = instruction.result.size();
     let mut all = instruction
@@ -127,7 +128,7 @@ fn simulated(case: &Case) -> Result<Vec<u8>, String> {
     if let Some(lacking) = module.program().lacking(&case.kernel) {
         return Err(lacking.to_string());
     }
-    // Buffers have elements of 16 bytes, because memory of a device is aligned at least so.
+    // A device aligns memory to at least 16 bytes, so buffers are made of 16-byte elements.
     let mut buffers: Vec<Vec<u128>> = Vec::new();
     let mut arguments = Vec::new();
     for argument in &case.arguments {

@@ -90,8 +90,8 @@ impl Kind {
                 all.extend([0x7fc1_2345, 0xff81_2345, 0x7f7f_ffff, 0x0080_0000, 0x3f80_0001, 0xff7f_ffff]);
                 let values = [0.5, -0.5, 2.5, -2.5, 127.5, 128.5, 255.5, -128.5, -129.0, 32767.5, 65535.5];
                 all.extend(values.map(|value: f32| u64::from(value.to_bits())));
-                // These include the largest f16, the midpoint between it and the next power of two, and half of the
-                // smallest f16.
+                // These include the largest f16, the midpoint between it and the next power of two, and half
+                // of the smallest f16.
                 let values =
                     [65504.0, 65520.0, 2.9802322e-8, 0.1, -0.1, 1.5, 3.0, 0.99999994, -126.0, -149.0];
                 all.extend(values.map(|value: f32| u64::from(value.to_bits())));
@@ -179,8 +179,8 @@ fn half(infinite: u64, one: u64, mantissa: u32) -> Vec<u64> {
     all
 }
 
-/// Returns tuples of operands of these kinds. Their number is a multiple of 32, because the lanes of a warp may work
-/// together.
+/// Returns tuples of operands of these kinds. Their number is a multiple of 32, because the lanes of a warp
+/// may work together.
 pub fn tuples(kinds: &[Kind]) -> Vec<Vec<u64>> {
     let float = matches!(kinds[0], Kind::F16 | Kind::Bf16 | Kind::F32 | Kind::F64);
     // Indices of the edge cases that are combined, and the number of tuples including random ones.

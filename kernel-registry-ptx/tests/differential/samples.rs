@@ -31,8 +31,8 @@ pub fn samples() -> Vec<Case> {
     let output = |bytes: &[u8]| Argument::Output(bytes.to_vec());
     let zeros = |size| Argument::Output(vec![0; size]);
 
-    // A sum over several blocks would depend on their order, so kernels that add to one word are launched with one
-    // block.
+    // A sum over several blocks would depend on their order, so kernels that add to one word are launched
+    // with one block.
     let mut cases = vec![
         case(BLAS1, "saxpy", 5, 96, vec![u32(890), f32(0.3), input(&x32), output(&y32)]),
         case(BLAS1, "daxpy", 2, 64, vec![u32(390), f64(0.3), input(&x64), output(&y64)]),

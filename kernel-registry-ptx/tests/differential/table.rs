@@ -1,8 +1,8 @@
 //! Lists instructions with all their modifiers: patterns, operands, results and error bounds.
 //!
-//! A pattern without operands is one opcode, whose first operand is the result. In other patterns, `%a` to `%d` are the
-//! operands, `%x` is the result, `%p` and `%q` are predicates, `%r0` to `%r3` and `%l0` to `%l3` are scratch registers,
-//! and `%m` and `%s` are the addresses of eight bytes in global and in shared memory.
+//! A pattern without operands is one opcode, whose first operand is the result. In other patterns, `%a` to
+//! `%d` are the operands, `%x` is the result, `%p` and `%q` are predicates, `%r0` to `%r3` and `%l0` to `%l3`
+//! are scratch registers, and `%m` and `%s` are the addresses of eight bytes in global and in shared memory.
 
 /// A row: the pattern, the kinds of the operands, and the kind of the result.
 pub type Row = (&'static str, &'static str, &'static str);
@@ -135,9 +135,9 @@ pub const EXACT: &[Row] = &[
     ("bfind<,.shiftamt>.<u64,s64>", "b64", "b32"),
     ("bfe.<u32,s32>", "b32 count count", "b32"),
     ("bfe.<u64,s64>", "b64 count count", "b64"),
-    // The table leaves out two uses of constant operands, for which the driver's compiler contradicts its manual and its
-    // own instructions: `bfe.s32` at a position beyond the register returns -1, and `bfi` with 32 bits from bit 31 on is
-    // ignored.
+    // The table leaves out two uses of constant operands, for which the driver's compiler contradicts its
+    // manual and its own instructions: `bfe.s32` at a position beyond the register returns -1, and `bfi` with
+    // 32 bits from bit 31 on is ignored.
     ("bfe.u32 %x, %a, <8,31,32,40>, <0,5,32,33>;", "b32", "b32"),
     ("bfe.s32 %x, %a, <8,31>, <0,5,32,33>;", "b32", "b32"),
     ("bfi.b32 %x, %a, %b, <8,32,40>, <0,5,32,33>;", "b32 b32", "b32"),
@@ -301,8 +301,8 @@ pub const EXACT: &[Row] = &[
     ),
 ];
 
-/// Instructions that the driver's compiler rejects: saturation to a range that includes all values of the operand, and
-/// conversions between bf16 and short integers.
+/// Instructions that the driver's compiler rejects: saturation to a range that includes all values of the
+/// operand, and conversions between bf16 and short integers.
 pub const REFUSED: &[Row] = &[
     ("cvt.sat.<u8.u8,s8.s8,u16.u8,u16.u16,s16.u8,s16.s8,s16.s16>", "b16", "b16"),
     ("cvt.sat.<u32,s32>.<u8,u16>", "b16", "b32"),
@@ -313,8 +313,8 @@ pub const REFUSED: &[Row] = &[
     ("cvt.<rn,rz,rm,rp>.bf16.<u8,s8,u16,s16>", "b32", "bf16"),
 ];
 
-/// The largest error of a result, from the PTX manual. For `rcp` and `rsqrt` of f64 it is the largest measured error,
-/// rounded up.
+/// The largest error of a result, from the PTX manual. For `rcp` and `rsqrt` of f64 it is the largest
+/// measured error, rounded up.
 #[derive(Clone, Copy, Debug)]
 pub enum Bound {
     /// A number of units in the last place of the result (ULP).

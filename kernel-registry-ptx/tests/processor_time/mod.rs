@@ -3,7 +3,8 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-/// Returns the processor time of all threads of the process together, which other load of the machine does not change.
+/// Returns the processor time of all threads of the process together, which other load of the machine does
+/// not change.
 fn busy() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` has the type that the call writes.

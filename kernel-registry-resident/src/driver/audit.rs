@@ -1,4 +1,5 @@
-//! Tells an audit (kernel-audit, a library in front of the driver) when a section begins and ends. Without an audit, does nothing.
+//! Notifies an audit (kernel-audit, a library in front of the driver) when a section begins and ends. Does
+//! nothing without one.
 
 use std::ffi::{CString, c_char};
 
@@ -9,7 +10,8 @@ use kernel_registry_cuda::OnWait;
 type Begin = unsafe extern "C" fn(*const c_char, sys::CUcontext, sys::CUstream, u32) -> u64;
 type End = unsafe extern "C" fn(u64) -> u64;
 
-/// Tells an audit that a resident kernel will be launched in this stream. Returns the number of the audit's section.
+/// Notifies an audit that a resident kernel will be launched in this stream. Returns the number of the
+/// audit's section.
 pub(crate) fn begin_section(
     driver: &Driver,
     kernel: &str,
@@ -24,7 +26,7 @@ pub(crate) fn begin_section(
     Some(unsafe { begin(kernel.as_ptr(), context, stream.cu_stream(), on_wait.code()) })
 }
 
-/// Tells an audit that the kernel has ended. The audit then makes the calls that it has deferred. Returns their number.
+/// Notifies an audit that the kernel has ended, so that it makes the deferred calls. Returns their number.
 pub(crate) fn end_section(driver: &Driver, number: u64) -> u64 {
     // SAFETY: `End` is the type of this function.
     let end = unsafe { driver.find_of_audit::<End>(c"kernel_registry_audit_section_end") };

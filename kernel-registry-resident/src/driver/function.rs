@@ -5,8 +5,8 @@ use kernel_registry::__private_0_1::resident::{Current, Function, bind, call};
 use kernel_registry::{DriverCallError, LaunchConfig};
 use sys::CUfunction_attribute_enum as FunctionAttribute;
 
-/// Returns the carve-out that a function prefers: its share of the multiprocessor's memory for shared memory, in percent of the
-/// largest carve-out. `None` means that the driver chooses.
+/// Returns a function's preferred carve-out: the share of a multiprocessor's memory for shared memory, in
+/// percent of the largest carve-out. `None` means that the driver chooses.
 pub(crate) fn carveout(_current: &Current<'_>, function: Function) -> Result<Option<u32>, DriverCallError> {
     let which = FunctionAttribute::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
     let mut percent = 0;
@@ -15,7 +15,7 @@ pub(crate) fn carveout(_current: &Current<'_>, function: Function) -> Result<Opt
     Ok(u32::try_from(percent).ok())
 }
 
-/// Sets the carve-out that a function prefers. `None` lets the driver choose.
+/// Sets a function's preferred carve-out. `None` lets the driver choose.
 pub(crate) fn prefer_carveout(
     _current: &Current<'_>,
     function: Function,

@@ -1,8 +1,9 @@
-//! Green contexts: parts of a device's multiprocessors, with streams whose kernels run only there.
+//! Wraps green contexts, which are parts of a device's multiprocessors with streams whose kernels only run
+//! there.
 //!
-//! Except for its streams, a green context is the device's primary context: modules, functions, limits and memory are the same.
-//! This library makes a green context current only while it creates a stream. If a green context is destroyed while it is current,
-//! the thread's next driver call ends the process.
+//! Except for its streams, a green context is the device's primary context: modules, functions, limits and
+//! memory are the same. This library makes a green context current only to create a stream. If a green
+//! context is destroyed while it's current, the thread's next driver call ends the process.
 
 use std::ffi::{c_uint, c_void};
 use std::ptr;
@@ -13,7 +14,7 @@ use cudarc::driver::{CudaStream, sys};
 use kernel_registry::__private_0_1::resident::{Driver, call, lock, lookup, version};
 use kernel_registry::{CudaVersion, DriverCallError};
 
-/// The driver's functions for green contexts. cudarc has them only in its bindings for CUDA 12.4 and newer.
+/// The driver's functions for green contexts. cudarc only has them in its bindings for CUDA 12.4 and newer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GreenCalls {
     of_device: unsafe extern "C" fn(sys::CUdevice, *mut Multiprocessors, c_uint) -> sys::CUresult,
@@ -44,7 +45,7 @@ const SM: c_uint = 1;
 /// `CU_GREEN_CTX_DEFAULT_STREAM`, a flag that the driver requires.
 const DEFAULT_STREAM: c_uint = 1;
 
-/// A `CUdevResource` that holds multiprocessors. Only the driver writes it.
+/// A `CUdevResource` of multiprocessors. Only the driver writes it.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(8))]
 pub(crate) struct Multiprocessors([u32; 36]);
@@ -57,16 +58,17 @@ impl Multiprocessors {
         self.0[24]
     }
 
-    /// Returns the alignment: the size of a part is a multiple of it. Returns 1 for drivers before CUDA 13.0, which do not report it.
+    /// Returns the alignment, which divides the size of each part. Drivers before CUDA 13.0 don't report it,
+    /// so it's 1 for them.
     pub(crate) fn alignment(&self, driver: CudaVersion) -> u32 {
         if driver >= CudaVersion::new(13, 0) { self.0[26].max(1) } else { 1 }
     }
 }
 
 impl GreenCalls {
-    /// Looks up the functions. Returns `None` if the driver lacks them: it has them since CUDA 12.4.
+    /// Looks up the functions. `None` for drivers before CUDA 12.4, which don't have them.
     pub(crate) fn look_up(driver: &Driver) -> Result<Option<Self>, DriverCallError> {
-        /// Looks up a function whose type has been the same since CUDA 12.4.
+        /// Looks up a function whose type hasn't changed since CUDA 12.4.
         macro_rules! found {
             ($name:literal) => {
                 // SAFETY: the field's type is that of the function.
@@ -96,7 +98,8 @@ impl GreenCalls {
         Ok(all)
     }
 
-    /// Splits multiprocessors into up to `groups` groups of one size, which is at least `size`. Returns the groups and the rest.
+    /// Splits multiprocessors into up to `groups` groups of the same size, which is at least `size`. Returns
+    /// the groups and the rest.
     pub(crate) fn split(
         &self,
         all: &Multiprocessors,
@@ -129,7 +132,7 @@ impl GreenCalls {
         Ok(Green { handle, id: GreenId::made(handle), calls: *self })
     }
 
-    /// Returns the green context that a stream belongs to, with its multiprocessors. Returns `None` if the stream belongs to none.
+    /// Returns the green context of a stream, with its multiprocessors. `None` if the stream has none.
     pub(crate) fn query_stream(
         &self,
         stream: &CudaStream,
@@ -147,16 +150,16 @@ impl GreenCalls {
     }
 }
 
-/// An id that distinguishes the green contexts of this library. Addresses do not: a new green context can get the address of one
-/// that was destroyed.
+/// Distinguishes the green contexts of this library. Addresses don't: a new green context can get the address
+/// of a destroyed one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GreenId(u64);
 
-/// The addresses and ids of the green contexts that this library has created and not destroyed.
+/// The addresses and ids of green contexts that this library has created and not yet destroyed.
 static LIVE: Mutex<Vec<(usize, GreenId)>> = Mutex::new(Vec::new());
 
 impl GreenId {
-    /// The id of every green context that other code has created.
+    /// The shared id of all green contexts created by other code.
     const FOREIGN: GreenId = GreenId(0);
 
     fn made(handle: Handle) -> Self {
@@ -185,8 +188,8 @@ pub(crate) struct Green {
     calls: GreenCalls,
 }
 
-// SAFETY: the driver's handles may be used from any thread, and only one thread at a time makes a green context current: see
-// `new_stream`.
+// SAFETY: the driver's handles may be used from any thread, and only one thread at a time makes a green
+// context current: see `new_stream`.
 unsafe impl Send for Green {}
 // SAFETY: as above.
 unsafe impl Sync for Green {}
@@ -204,7 +207,8 @@ impl Green {
     pub(crate) unsafe fn new_stream(&self) -> Result<sys::CUstream, DriverCallError> {
         let (mut context, mut stream) = (ptr::null_mut(), ptr::null_mut());
         const FLAGS: u32 = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
-        // SAFETY: the green context exists until `self` is dropped. The context is current only in this thread, until it is popped.
+        // SAFETY: the green context exists until `self` is dropped. The context is current only in this
+        // thread, until it is popped.
         unsafe {
             call("cuCtxFromGreenCtx", (self.calls.context_of)(&mut context, self.handle))?;
             call("cuCtxPushCurrent", sys::cuCtxPushCurrent_v2(context))?;
@@ -219,7 +223,7 @@ impl Green {
 impl Drop for Green {
     fn drop(&mut self) {
         lock(&LIVE).retain(|(_, id)| *id != self.id);
-        // In a forked child the driver does not work.
+        // The driver doesn't work in a forked child.
         if Driver::get().is_ok() {
             // SAFETY: the green context has no other owner, and is not current. A failure cannot be reported.
             let _ = unsafe { (self.calls.destroy)(self.handle) };

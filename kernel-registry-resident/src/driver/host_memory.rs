@@ -7,7 +7,7 @@ use cudarc::driver::{CudaContext, sys};
 use kernel_registry::__private_0_1::resident::{ContextId, Current, Driver, Pushed, call, driver_error};
 use kernel_registry::DriverUnavailable;
 
-/// Allocates host memory that every context can access, under the same address.
+/// Allocates host memory that every context can access under the same address.
 pub(crate) fn allocate_host(
     context: &CudaContext,
     bytes: usize,
@@ -21,13 +21,15 @@ pub(crate) fn allocate_host(
     Ok(NonNull::new(address).ok_or(none)?)
 }
 
-/// Frees memory of `allocate_host`. This waits for everything that runs in the memory's context, but not for other contexts.
+/// Frees memory of `allocate_host`. Waits for everything that runs in the memory's context, but not for other
+/// contexts.
 ///
 /// # Safety
 ///
-/// The memory was allocated by [`allocate_host`] in this context, when the context had this id. The host does not use it any more.
+/// The memory was allocated by [`allocate_host`] in this context, when the context had this id. The host no
+/// longer uses it.
 pub(crate) unsafe fn free_host(context: &CudaContext, id: ContextId, address: NonNull<c_void>) {
-    // If the context is gone, the memory is gone, too. After a reset the memory's address may belong to other memory.
+    // If the context is gone, so is the memory. After a reset, the address may belong to other memory.
     if Driver::get().is_err() {
         return;
     }

@@ -1,4 +1,4 @@
-//! Asks the driver about a stream: whether it waits for the default stream, is captured, or is done.
+//! Queries a stream: whether it waits for the default stream, is being captured, or is done.
 
 use cudarc::driver::{CudaStream, sys};
 use kernel_registry::__private_0_1::resident::{Pushed, call};
@@ -13,8 +13,8 @@ pub(crate) fn is_blocking(stream: &CudaStream) -> Result<bool, DriverCallError> 
     Ok(flags & NON_BLOCKING == 0)
 }
 
-/// Returns whether a stream is being captured, so that work submitted to it becomes part of a graph. The stream is not the default
-/// stream.
+/// Returns whether a stream is being captured, so that submitted work becomes part of a graph. The stream
+/// isn't the default stream.
 pub(crate) fn is_captured(stream: &CudaStream) -> Result<bool, DriverCallError> {
     let mut status = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
     // SAFETY: as above.
@@ -22,8 +22,8 @@ pub(crate) fn is_captured(stream: &CudaStream) -> Result<bool, DriverCallError> 
     Ok(status != sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE)
 }
 
-/// Returns whether a stream has done all of its work. This never waits. It does not disturb captures, and the thread's current context
-/// stays the same.
+/// Returns whether a stream has done all of its work. Never waits, doesn't disturb captures, and keeps the
+/// thread's current context.
 pub(crate) fn is_done(stream: &CudaStream) -> Result<bool, DriverCallError> {
     let _pushed = Pushed::new(stream.context())?;
     // SAFETY: the stream exists as long as its `CudaStream`.

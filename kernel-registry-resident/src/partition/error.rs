@@ -1,4 +1,4 @@
-//! The error of splitting a device.
+//! Defines the error of splitting a device.
 
 use std::error::Error;
 use std::fmt;
@@ -24,16 +24,16 @@ pub enum PartitionError {
         /// The number of the device.
         device: usize,
     },
-    /// The context is not the primary context of its device. Only a primary context can be split.
+    /// The context isn't the primary context of its device. Only that one can be split.
     NotPrimary,
     /// The sizes are wrong: there is no size, a size of 0, or more than one `REST`.
     Sizes {
-        /// The sizes that were asked for.
+        /// The requested sizes.
         sizes: Vec<u32>,
     },
     /// The device has too few multiprocessors.
     TooFew {
-        /// The sizes that were asked for.
+        /// The requested sizes.
         sizes: Vec<u32>,
         /// The size of the driver's groups. A part consists of whole groups.
         group: u32,
@@ -77,12 +77,12 @@ impl fmt::Display for PartitionError {
             PartitionError::TooOld { driver } => write!(
                 f,
                 "the driver supports CUDA {driver}, and a GPU is split with functions of CUDA 12.4; \
-                 install a driver of the 550 series or newer, or launch so few blocks that other kernels have room beside them"
+                 install a driver of the 550 series or newer, or launch fewer blocks, to leave room for other kernels"
             ),
             PartitionError::Unsupported { device } => write!(
                 f,
                 "the driver cannot split device {device}; \
-                 launch so few blocks that other kernels have room beside them"
+                 launch fewer blocks, to leave room for other kernels"
             ),
             PartitionError::NotPrimary => f.write_str(
                 "only the primary context of a device can be split; pass the context of `kernel_registry::context`",
@@ -90,7 +90,7 @@ impl fmt::Display for PartitionError {
             PartitionError::Sizes { sizes } => {
                 write!(
                     f,
-                    "{} are no sizes of parts; ask for at least one part of a size above 0, and at most one \
+                    "{} are not sizes of parts; ask for at least one part of a size above 0, and at most one \
                      `Partition::REST`",
                     describe(sizes)
                 )

@@ -1,4 +1,4 @@
-//! `Part`, some multiprocessors of a device, and how parts and their streams are destroyed.
+//! Defines `Part`, some multiprocessors of a device, and the destruction of parts and their streams.
 
 use std::mem;
 use std::sync::{Arc, Mutex};
@@ -12,9 +12,9 @@ use crate::sections::{PartId, Processors};
 
 /// Some multiprocessors of a device: see [`Partition`](super::Partition).
 ///
-/// A part that was dropped still exists as long as its streams are used: by clones, by slices that were allocated in them, or by
-/// unfinished work. After that, it is destroyed when the next part is dropped, or when a device is split. Dropping a part does not wait
-/// for kernels.
+/// A dropped part still exists as long as its streams are used: by clones, by slices that were allocated in
+/// them, or by unfinished work. After that, it's destroyed when the next part is dropped, or when a device is
+/// split. Dropping a part doesn't wait for kernels.
 #[derive(Debug)]
 pub struct Part {
     context: Arc<CudaContext>,
@@ -23,7 +23,8 @@ pub struct Part {
     split: u64,
     green: Arc<Green>,
     streams: Mutex<Vec<Arc<CudaStream>>>,
-    /// A stream that cudarc has created. Without it, cudarc would not make streams wait for each other's work on a slice.
+    /// A stream created by cudarc. Without it, cudarc wouldn't make streams wait for each other's work on a
+    /// slice.
     tracking: Arc<CudaStream>,
 }
 
@@ -60,29 +61,32 @@ impl Part {
         &self.context
     }
 
-    /// Creates a stream whose kernels run only on the part's multiprocessors. The stream does not wait for other streams. A later call
-    /// destroys streams that have neither users nor work.
+    /// Creates a stream whose kernels only run on the part's multiprocessors. The stream doesn't wait for
+    /// other streams. A later call destroys streams that have neither users nor work.
     ///
     /// # Errors
     ///
-    /// The driver cannot create the stream.
+    /// Fails if the driver can't create the stream.
     pub fn stream(&self) -> Result<Arc<CudaStream>, DriverCallError> {
         let mut streams = lock(&self.streams);
         *streams = mem::take(&mut *streams).into_iter().filter_map(still_used).collect();
         // SAFETY: the lock lets only one thread at a time create a stream.
         let stream = unsafe { self.green.new_stream() }?;
-        // SAFETY: the stream belongs to the context, and `still_used` destroys it only when nothing else refers to it.
+        // SAFETY: the stream belongs to the context, and `still_used` destroys it only when nothing else
+        // refers to it.
         let stream = unsafe { self.context.wrap_borrowed_stream(stream) };
         streams.push(stream.clone());
         Ok(stream)
     }
 
-    /// Returns how many blocks of a kernel can run in the part at once, if nothing else runs there and the blocks form no clusters. The
-    /// driver's occupancy functions are about one multiprocessor, or about the whole device.
+    /// Returns how many blocks of a kernel can run in the part at once, if nothing else runs there and the
+    /// blocks don't form clusters. The driver's occupancy functions only know one multiprocessor, or the
+    /// whole device.
     ///
     /// # Errors
     ///
-    /// The kernel is not warm and could not be loaded late, or the driver refuses the configuration.
+    /// Fails if the kernel isn't warm and couldn't be loaded late, or if the driver refuses the
+    /// configuration.
     pub fn blocks_at_once(
         &self,
         kernel: &'static KernelInfo,
@@ -104,7 +108,7 @@ impl Drop for Part {
     }
 }
 
-/// A part that was dropped, and that is kept until its streams are no longer used.
+/// A dropped part that waits until its streams are no longer used.
 struct Ended {
     streams: Vec<Arc<CudaStream>>,
     _green: Arc<Green>,
@@ -113,9 +117,9 @@ struct Ended {
 
 static ENDED: Mutex<Vec<Ended>> = Mutex::new(Vec::new());
 
-/// Destroys the streams of dropped parts that are no longer used, and the dropped parts that have no stream left.
+/// Destroys unused streams of dropped parts, and the dropped parts without a stream.
 pub(super) fn reap() {
-    // In a forked child the driver does not work.
+    // The driver doesn't work in a forked child.
     if Driver::get().is_err() {
         return;
     }
@@ -126,17 +130,17 @@ pub(super) fn reap() {
     let (gone, left) = mem::take(&mut *all).into_iter().partition(|ended| ended.streams.is_empty());
     *all = left;
     drop(all);
-    // The parts are dropped without the lock, because that may drop a context.
+    // Dropped after the lock, because dropping a part may drop a context.
     drop::<Vec<Ended>>(gone);
 }
 
-/// Destroys a stream, unless it is still used; then returns it.
+/// Destroys a stream, or returns it if it's still used.
 fn still_used(stream: Arc<CudaStream>) -> Option<Arc<CudaStream>> {
     let stream = match Arc::try_unwrap(stream) {
         Ok(stream) => stream,
         Err(shared) => return Some(shared),
     };
-    // If the driver returns an error, the stream may have work.
+    // If the driver returns an error, the stream may still have work.
     if !driver::is_done(&stream).unwrap_or(false) {
         return Some(Arc::new(stream));
     }

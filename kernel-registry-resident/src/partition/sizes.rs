@@ -1,4 +1,4 @@
-//! The sizes of parts: the value of `REST`, and how errors write sizes.
+//! Defines the value of `REST`, and how errors show the sizes of parts.
 
 /// A size that means all multiprocessors that are left.
 pub(super) const REST: u32 = u32::MAX;

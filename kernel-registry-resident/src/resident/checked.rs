@@ -37,20 +37,22 @@ pub struct Checked<K = Untyped> {
 }
 
 impl<K> Checked<K> {
-    /// Returns what fits beside the kernel.
+    /// Returns what fits next to the kernel.
     pub fn fit(&self) -> &Fit {
         &self.fit
     }
 
-    /// Begins the section of the kernel, and calls the closure, which launches the kernel: it passes its argument to the kernel's `launch`
-    /// as the configuration.
+    /// Begins the section of the kernel, and calls the closure, which launches the kernel: it passes its
+    /// argument to the kernel's `launch` as the configuration.
     ///
-    /// The stream must not wait for the default stream, so use a stream of cudarc's `CudaContext::new_stream`. Use the stream for nothing
-    /// else: work that is submitted to it later starts only when the kernel has ended.
+    /// The stream must not wait for the default stream, so use a stream of cudarc's
+    /// `CudaContext::new_stream`. Use the stream for nothing else: work that is submitted to it later starts
+    /// only when the kernel has ended.
     ///
     /// # Errors
     ///
-    /// [`ResidentError`], for example if a resident kernel that was launched since the check leaves too little room.
+    /// [`ResidentError`], for example if a resident kernel that was launched since the check leaves too
+    /// little room.
     pub fn launch(
         self,
         stream: &Arc<CudaStream>,
@@ -144,7 +146,8 @@ impl<K: Kernel> Configure<K> for &Starting<'_, K> {
 }
 
 impl<K> Starting<'_, K> {
-    /// Returns the control block of the section, as an argument for a kernel that takes `kernel_registry::Control*`.
+    /// Returns the control block of the section, as an argument for a kernel that takes
+    /// `kernel_registry::Control*`.
     pub fn control(&self) -> &Control {
         self.control
     }

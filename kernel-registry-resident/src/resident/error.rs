@@ -1,4 +1,4 @@
-//! Errors of launching and ending a resident kernel.
+//! Defines the errors of launching and ending a resident kernel.
 
 use std::error::Error;
 use std::fmt;
@@ -18,35 +18,35 @@ use crate::control::Ended;
     reason = "`kernel` is the kernel that should be resident, and the text of each variant says what the numbers are"
 )]
 pub enum ResidentError {
-    /// The kernel or a kernel beside it is no longer warm, or this could not be checked.
+    /// The kernel, or one that runs alongside, is no longer warm, or this couldn't be checked.
     NotWarm { kernel: &'static str, error: RecheckError },
     /// Another thread loads kernels in the context, or frees memory there.
     Busy { kernel: &'static str },
-    /// The closure that should launch the kernel did not launch it.
+    /// The closure that should launch the kernel didn't.
     NotLaunched { kernel: &'static str },
-    /// The kernel, or a kernel beside it, cannot be launched with this configuration.
+    /// The kernel, or one that runs alongside, can't be launched with this configuration.
     Launch(LaunchError),
     /// Not all blocks of the kernel fit on the device at once.
     GridTooLarge { kernel: &'static str, grid: u64, capacity: u64, limit: Limit, beside: Vec<&'static str> },
-    /// Kernels that shall be launched beside the kernel do not fit. [`Fit::refusals`] returns the reasons.
+    /// Kernels that have to run alongside don't fit. [`Fit::refusals`] returns the reasons.
     NoRoom { kernel: &'static str, fit: Box<Fit> },
     /// A launch of the kernel `of` may wait for a larger stack, because its calls are recursive.
     UnknownStack { kernel: &'static str, of: &'static str },
     /// The device cannot run even one block of this kernel.
     CannotRun { kernel: &'static str, why: CannotRun },
-    /// A parameter takes a slice of cudarc, and cudarc does not release the slice before the kernel has ended.
+    /// A parameter takes a slice of cudarc, which cudarc doesn't release before the kernel has ended.
     TrackedSlice { kernel: &'static str, param: &'static str, ty: &'static str },
     /// The stream and the default stream wait for each other.
     BlockingStream { kernel: &'static str },
-    /// The stream is being captured: its graph would launch the kernel again, without a section.
+    /// The stream is being captured, so that the graph would launch the kernel again without a section.
     Captured { kernel: &'static str },
-    /// `CUDA_LAUNCH_BLOCKING` is set: the launch would return when the kernel has ended.
+    /// `CUDA_LAUNCH_BLOCKING` is set, so the launch would only return when the kernel has ended.
     LaunchBlocking { kernel: &'static str },
     /// The stream belongs to another context than the receipt.
     OtherContext { kernel: &'static str },
     /// The stream belongs to another part of the device than the part that was checked.
     OtherPart { kernel: &'static str },
-    /// The resources of the device are not known, because its architecture is newer than this library.
+    /// The device's resources are unknown, because its architecture is newer than this library.
     UnknownDevice { kernel: &'static str, arch: u32 },
     /// The driver is unusable, or has no mapped memory left for the control block.
     DriverUnavailable { kernel: &'static str, error: DriverUnavailable },
@@ -54,7 +54,7 @@ pub enum ResidentError {
     Driver { kernel: &'static str, error: DriverCallError },
 }
 
-/// How many reasons are printed. Further reasons are only counted.
+/// How many reasons are printed. The others are only counted.
 const PRINTED: usize = 8;
 
 impl fmt::Display for ResidentError {
@@ -70,14 +70,14 @@ impl fmt::Display for ResidentError {
             ),
             ResidentError::NotLaunched { kernel } => write!(
                 f,
-                "kernel `{kernel}` was not launched: the function that was given to `Checked::launch` has to launch it, with what it is \
-                 given as the configuration"
+                "kernel `{kernel}` was not launched: the function passed to `Checked::launch` has to launch it, with its argument \
+                 as the configuration"
             ),
             ResidentError::Launch(error) => write!(f, "{error}"),
             ResidentError::GridTooLarge { kernel, grid, capacity, limit, beside } => {
                 write!(f, "kernel `{kernel}` cannot be resident: ")?;
                 if !beside.is_empty() {
-                    write!(f, "beside {} ", counted(beside).join(" and "))?;
+                    write!(f, "next to {} ", counted(beside).join(" and "))?;
                 }
                 write!(
                     f,
@@ -85,9 +85,9 @@ impl fmt::Display for ResidentError {
                 )?;
                 match capacity {
                     0 if *limit == Limit::Carveout => {
-                        f.write_str("launch those that are there with `Resident::carveout(100)`")
+                        f.write_str("launch the resident ones with `Resident::carveout(100)`")
                     }
-                    0 => f.write_str("use smaller blocks, or fewer of those that are there"),
+                    0 => f.write_str("use smaller blocks, or fewer resident ones"),
                     _ => write!(f, "use {capacity} blocks at most"),
                 }
             }
@@ -134,7 +134,7 @@ impl fmt::Display for ResidentError {
             ),
             ResidentError::OtherPart { kernel } => write!(
                 f,
-                "kernel `{kernel}`: the stream belongs to another part of the device than the one that was checked; name the part with \
+                "kernel `{kernel}`: the stream belongs to another part of the device than was checked; name the part with \
                  `Resident::within`, and take one of its streams"
             ),
             ResidentError::UnknownDevice { kernel, arch } => write!(
@@ -185,16 +185,17 @@ impl From<LaunchError> for ResidentError {
     }
 }
 
-/// Why a section did not end well.
+/// Why a section didn't end cleanly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "`kernel` is the resident kernel")]
 pub enum SectionError {
-    /// The kernel still runs. Until it ends, calls that would wait for it are refused as before.
+    /// The kernel still runs. Until it ends, calls that would wait for it are still refused.
     StillRuns { kernel: &'static str, waited: Duration },
-    /// The kernel has ended because of an error: blocks were missing, or host and kernel do not agree on the layout of their memory.
+    /// The kernel has ended with an error: blocks were missing, or host and kernel disagree on the layout of
+    /// their memory.
     Ended { kernel: &'static str, why: Ended },
-    /// The context was reset, which has ended the kernel.
+    /// The context was reset, which ended the kernel.
     Reset { kernel: &'static str },
     /// The kernel failed, or a driver call failed.
     Driver { kernel: &'static str, error: DriverCallError },

@@ -1,16 +1,17 @@
-//! Collects the figures (registers, shared memory and so on) of a resident kernel and of the kernels beside it.
+//! Collects the figures (registers, shared memory and so on) of a resident kernel and of the kernels that run
+//! alongside.
 
 use kernel_registry::__private_0_1::resident::{Current, Known, WarmKernel, check};
 use kernel_registry::LaunchConfig;
 use kernel_registry_cuda::fit::Launch as Figure;
 
-use super::fit::{Beside, Figures};
+use super::fit::{CompanionFigures, Figures};
 use super::{Resident, ResidentError};
 use crate::driver;
 
 impl<K> Resident<K> {
-    /// Returns the figures of all these kernels. They were read when the kernels were warmed; only the carve-outs are read now, because
-    /// they may have been set since.
+    /// Returns the figures of all these kernels. They were read when the kernels were warmed, except for the
+    /// carve-outs, which may have changed since.
     pub(super) fn figures(&self, known: &Known, current: &Current<'_>) -> Result<Figures, ResidentError> {
         let kernel = self.kernel.path();
         let warm = |kernel| {
@@ -21,7 +22,7 @@ impl<K> Resident<K> {
             return Err(ResidentError::UnknownStack { kernel, of: kernel });
         }
         let launch = Figure { carveout: self.carveout, ..figure(resident, &self.config) };
-        let mut beside = Vec::new();
+        let mut companions = Vec::new();
         let mut add = |other: &WarmKernel, launches: Vec<Figure>| {
             if !other.report.stack_known {
                 return Err(ResidentError::UnknownStack { kernel, of: other.report.path });
@@ -29,22 +30,22 @@ impl<K> Resident<K> {
             let carveout = driver::carveout(current, other.function);
             let carveout = carveout.map_err(|error| ResidentError::Driver { kernel, error })?;
             let launches = launches.into_iter().map(|launch| Figure { carveout, ..launch }).collect();
-            beside.push(Beside { kernel: other.report.path, launches });
+            companions.push(CompanionFigures { kernel: other.report.path, launches });
             Ok(())
         };
-        for (kernel, config) in &self.beside {
+        for (kernel, config) in &self.companions {
             let other = warm(kernel)?;
             check(kernel, config, &other.limits)?;
             add(other, vec![smallest(other, config)])?;
         }
         if self.all {
-            let named = |info| self.beside.iter().any(|(kernel, _)| *kernel == info);
+            let named = |info| self.companions.iter().any(|(kernel, _)| *kernel == info);
             let left_out = |info| info == self.kernel || self.except.contains(&info) || named(info);
             for other in known.kernels.iter().filter(|other| !left_out(other.info)) {
                 add(other, launches(other))?;
             }
         }
-        Ok(Figures { kernel, launch, beside })
+        Ok(Figures { kernel, launch, companions })
     }
 }
 
@@ -71,8 +72,8 @@ fn smallest(kernel: &WarmKernel, config: &LaunchConfig) -> Figure {
     Figure { grid: figure.cluster.into(), ..figure }
 }
 
-/// Returns the launches that a kernel's declaration allows. If the declaration fixes the block, it is one launch. Otherwise it is one with
-/// the smallest block and one with the largest.
+/// Returns the launches that a kernel's declaration allows: one if it fixes the block, otherwise one with the
+/// smallest block and one with the largest.
 fn launches(kernel: &WarmKernel) -> Vec<Figure> {
     const WARP: u32 = 32;
     let config = kernel.info.config(1);

@@ -1,4 +1,4 @@
-//! `Fit`, the table of what fits beside a resident kernel, and how it is computed.
+//! Computes `Fit`, the table of what fits next to a resident kernel.
 
 use std::fmt;
 
@@ -22,21 +22,21 @@ pub struct Fit {
     pub capacity: u64,
     /// The limit that determines the capacity.
     pub limit: Limit,
-    /// The carve-out that the launch sets for the kernel, in percent, so that other kernels fit beside it. `None` means that the driver
-    /// chooses.
+    /// The carve-out that the launch sets for the kernel, in percent, so that other kernels fit alongside.
+    /// `None` means that the driver chooses.
     pub carveout: Option<u32>,
-    /// The kernels that are launched beside the resident kernel.
+    /// The kernels that run alongside the resident kernel.
     pub beside: Vec<Companion>,
 }
 
-/// A kernel that is launched beside a resident kernel.
+/// A kernel that runs alongside a resident kernel.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Companion {
     /// The kernel's path.
     pub kernel: &'static str,
-    /// The least and the largest number of threads of a block. They differ if neither the kernel's declaration nor the check states the
-    /// number.
+    /// The least and the largest number of threads of a block. They differ if neither the kernel's
+    /// declaration nor the check fixes the number.
     pub threads: (u32, u32),
     /// Registers of a thread.
     pub registers: u32,
@@ -55,7 +55,8 @@ impl Fit {
         self.beside.iter().any(|other| other.shortage.is_some())
     }
 
-    /// Returns a text for each kernel that does not fit beside the resident kernel, with the reason and the remedy.
+    /// Returns a text for each kernel that doesn't fit next to the resident kernel, with the reason and the
+    /// remedy.
     pub fn refusals(&self) -> impl Iterator<Item = String> {
         self.beside.iter().filter_map(|Companion { kernel, threads, shortage, .. }| {
             let shortage = shortage.as_ref()?;
@@ -66,7 +67,7 @@ impl Fit {
                 }
                 _ => shortage.remedy(kernel, resident),
             };
-            Some(format!("`{kernel}` does not fit beside it: {shortage}; {remedy}"))
+            Some(format!("`{kernel}` does not fit next to it: {shortage}; {remedy}"))
         })
     }
 }
@@ -101,39 +102,40 @@ impl fmt::Display for Fit {
     }
 }
 
-/// The figures of a resident kernel and of the kernels beside it. They decide what fits.
+/// The figures that decide what fits: those of a resident kernel and of the kernels that run alongside.
 #[derive(Clone, Debug)]
 pub(super) struct Figures {
     pub(super) kernel: &'static str,
     pub(super) launch: Launch,
-    pub(super) beside: Vec<Beside>,
+    pub(super) companions: Vec<CompanionFigures>,
 }
 
-/// The figures of a kernel beside the resident kernel: one launch, or two if the block is not known, with the smallest block and with
-/// the largest.
+/// The figures of a kernel that runs alongside: one launch, or two if the block isn't known, with the
+/// smallest block and with the largest.
 #[derive(Clone, Debug)]
-pub(super) struct Beside {
+pub(super) struct CompanionFigures {
     pub(super) kernel: &'static str,
     pub(super) launches: Vec<Launch>,
 }
 
-/// The error for a kernel of which the device cannot run even one block.
+/// The error for a kernel of which the device can't run even one block.
 pub(super) struct Impossible {
     pub(super) kernel: &'static str,
     pub(super) why: CannotRun,
 }
 
 impl Figures {
-    /// Computes what fits on a device on which these resident grids already run.
+    /// Computes what fits on a device where these resident grids already run.
     pub(super) fn fit(&self, device: &Device, resident: &[Launch]) -> Result<(Residency, Fit), Impossible> {
-        let Figures { kernel, launch, beside } = self;
+        let Figures { kernel, launch, companions } = self;
         let cannot = |kernel| move |why| Impossible { kernel, why };
         let residency = Residents::new(device, resident).residency(launch).map_err(cannot(kernel))?;
         let all: Vec<Launch> = resident.iter().copied().chain([*launch]).collect();
         let residents = Residents::new(device, &all);
-        // If the resident kernel itself does not fit, the kernels beside it are not checked.
-        let beside = if residency.fits() { &beside[..] } else { &[] };
-        let beside = beside.iter().map(|other| other.companion(&residents)).collect::<Result<_, _>>()?;
+        // If the resident kernel itself doesn't fit, the others aren't checked.
+        let companions = if residency.fits() { &companions[..] } else { &[] };
+        let companions =
+            companions.iter().map(|other| other.companion(&residents)).collect::<Result<_, _>>()?;
         let fit = Fit {
             resident: kernel,
             arch: device.sm,
@@ -143,13 +145,13 @@ impl Figures {
             capacity: residency.capacity,
             limit: residency.limit,
             carveout: launch.carveout,
-            beside,
+            beside: companions,
         };
         Ok((residency, fit))
     }
 }
 
-impl Beside {
+impl CompanionFigures {
     fn companion(&self, residents: &Residents<'_>) -> Result<Companion, Impossible> {
         let rooms = self.launches.iter().map(|launch| residents.beside(launch));
         let rooms: Result<Vec<Room>, _> = rooms.collect();

@@ -1,4 +1,5 @@
-//! Checks whether a resident kernel fits on the device together with the resident kernels that already run there.
+//! Checks whether a resident kernel fits on the device together with the resident kernels that already run
+//! there.
 
 use kernel_registry_cuda::fit::Device;
 
@@ -6,7 +7,7 @@ use super::ResidentError;
 use super::fit::{Figures, Fit, Impossible};
 use crate::sections::{Processors, ResidentGrid};
 
-/// Returns what fits beside the kernel. Returns an error if not all blocks of the kernel itself fit at once.
+/// Returns what fits next to the kernel. Fails if not all of its own blocks fit at once.
 pub(super) fn fits(
     figures: &Figures,
     room: &Device,

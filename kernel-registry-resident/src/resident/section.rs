@@ -1,4 +1,4 @@
-//! `Section`, a value that exists while a resident kernel runs. Dropping it ends the kernel.
+//! Defines `Section`, which exists while a resident kernel runs. Dropping it ends the kernel.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -26,38 +26,39 @@ pub(super) struct Options {
     pub(super) stop_within: Duration,
 }
 
-/// A resident kernel on the device, until it is told to end.
+/// A resident kernel on the device, until it's told to end.
 ///
-/// While the kernel runs, this library refuses calls that would wait for it: late loads, warm-ups that have something to do, and
-/// launches in the kernel's stream. Frees by this library are delayed until no resident kernel is left. An audit in front of the driver
-/// (`kernel_audit::install`) sees all driver calls of the process. [`Resident::on_wait`](super::Resident::on_wait) says what it does
-/// with calls that would wait.
+/// While the kernel runs, this library refuses calls that would wait for it: late loads, warm-ups with
+/// something to do, and launches in the kernel's stream. Its frees are delayed until no resident kernel is
+/// left. An audit in front of the driver (`kernel_audit::install`) sees all driver calls of the process.
+/// [`Resident::on_wait`](super::Resident::on_wait) sets what it does with those that would wait.
 ///
-/// Dropping a section does the same as [`stop`](Self::stop), and writes an error as a line to standard error. A section that is
-/// forgotten (`std::mem::forget`) never ends: even when the kernel has ended, calls are refused, and deferred calls are not made.
+/// Dropping a section does the same as [`stop`](Self::stop), but prints an error to standard error. A
+/// forgotten section (`std::mem::forget`) never ends: even after the kernel has ended, calls are refused, and
+/// deferred calls aren't made.
 #[must_use = "dropping it ends the kernel"]
 pub struct Section {
     kernel: &'static str,
     fit: Fit,
     stop_within: Duration,
     on_stop: Vec<Box<dyn FnOnce() + Send>>,
-    /// The control block. The section keeps it, too, because the section reads the control block after the kernel has ended.
+    /// The section shares the control block with the launch, because it reads it after the kernel has ended.
     control: Arc<Control>,
     running: Option<Running>,
 }
 
 /// A kernel that runs, or may run, on the device.
 struct Running {
-    /// The guard, which refuses calls that would wait for the kernel until it is dropped.
+    /// Refuses calls that would wait for the kernel, until it's dropped.
     guard: Guard,
     kernel: OnDevice,
 }
 
-/// Everything that must be kept until the kernel has ended.
+/// Everything that must live until the kernel has ended.
 struct OnDevice {
-    /// Whether the launch has begun. Before that, there is no kernel to wait for.
+    /// Whether the launch has begun. Until then, there is no kernel to wait for.
     launched: AtomicBool,
-    /// The kernel's stream. The kernel is its only work, so the stream is idle when the kernel has ended.
+    /// The kernel's stream. It has no other work, so it's idle when the kernel has ended.
     stream: Arc<CudaStream>,
     _control: Arc<Control>,
     driver: &'static Driver,
@@ -91,7 +92,8 @@ impl Section {
         self.running.as_ref().map_or(&ENDED, |running| &running.kernel.launched)
     }
 
-    /// Tells the guard about the launch, if there was one. Returns whether there was one. To be called after the closure that launches.
+    /// Tells the guard about the launch, if there was one, and returns whether there was. Call it after the
+    /// closure that launches.
     pub(super) fn launched(&mut self) -> bool {
         let launched = self.launched_flag().load(Ordering::Relaxed);
         if let Some(Running { guard, kernel }) = &self.running
@@ -107,7 +109,7 @@ impl Section {
         self.kernel
     }
 
-    /// Returns what fits beside the kernel.
+    /// Returns what fits next to the kernel.
     pub fn fit(&self) -> &Fit {
         &self.fit
     }
@@ -117,19 +119,19 @@ impl Section {
         &self.control
     }
 
-    /// Waits until all blocks of the kernel are on the device, but no longer than `limit`, and not beyond the kernel's end. The kernel
-    /// must use the control block.
+    /// Waits until all blocks of the kernel are on the device, but no longer than `limit`, and not beyond the
+    /// kernel's end. The kernel must use the control block.
     ///
     /// # Errors
     ///
-    /// [`BlocksMissing`] names the blocks that are not on the device.
+    /// Fails with [`BlocksMissing`], which names the blocks that aren't on the device.
     pub fn wait_for_blocks(&self, limit: Duration) -> Result<(), BlocksMissing> {
         poll(limit, || self.control.arrived().is_ok() || !self.is_running());
         self.control.arrived()
     }
 
-    /// Calls this function when the kernel is told to end, for a kernel that has its own stop flag. If the function panics, the panic is
-    /// printed and otherwise ignored.
+    /// Sets a function to call when the kernel is told to end, for a kernel with its own stop flag. If the
+    /// function panics, the panic is printed and otherwise ignored.
     pub fn on_stop(&mut self, stop: impl FnOnce() + Send + 'static) {
         self.on_stop.push(Box::new(stop));
     }
@@ -140,11 +142,12 @@ impl Section {
     }
 
     /// Tells the kernel to end, and waits until it has ended, but no longer than
-    /// [`Resident::stop_within`](super::Resident::stop_within) says.
+    /// [`Resident::stop_within`](super::Resident::stop_within) allows.
     ///
     /// # Errors
     ///
-    /// [`SectionError`]. After [`SectionError::StillRuns`] the kernel stays guarded until it has ended.
+    /// Fails with a [`SectionError`]. After [`SectionError::StillRuns`] the kernel stays guarded until it has
+    /// ended.
     pub fn stop(mut self) -> Result<(), SectionError> {
         self.end()
     }
@@ -152,7 +155,7 @@ impl Section {
     fn end(&mut self) -> Result<(), SectionError> {
         let kernel = self.kernel;
         if Driver::get().is_err() {
-            // This is a forked child, and the kernel belongs to the parent.
+            // The kernel belongs to the parent of this forked child.
             mem::forget(self.running.take());
             return Ok(());
         }
@@ -160,11 +163,11 @@ impl Section {
             self.running = None;
             return Err(SectionError::Reset { kernel });
         }
-        // If the closure has panicked after it launched the kernel, the guard does not know of the launch yet.
+        // If the closure panicked after it launched the kernel, the guard doesn't know of the launch yet.
         self.launched();
         self.control.stop();
         for stop in self.on_stop.drain(..) {
-            // A panic was printed. It must not prevent the waiting below.
+            // The panic was printed, and must not prevent the waiting below.
             let _ = panic::catch_unwind(AssertUnwindSafe(stop));
         }
         let Some(Running { guard, kernel: on_device }) = self.running.take() else { return Ok(()) };
@@ -174,20 +177,20 @@ impl Section {
             has_ended(&answer)
         });
         if ended {
-            // Dropping `on_device` first lets the audit make its deferred calls before the guard allows new calls.
+            // Dropped first, so that the audit makes its deferred calls before the guard allows new ones.
             drop(on_device);
             drop(guard);
             return answer
                 .map_err(|error| SectionError::Driver { kernel, error })
                 .and_then(|_| self.why_ended());
         }
-        // The kernel has not ended, or an error leaves that unknown. So it stays guarded.
+        // The kernel hasn't ended, or an error leaves that unknown, so it stays guarded.
         guard.outlive(move || has_ended(&on_device.ask()));
         answer.map_err(|error| SectionError::Driver { kernel, error })?;
         Err(SectionError::StillRuns { kernel, waited: begun.elapsed() })
     }
 
-    /// Returns an error, unless the kernel was stopped, its time was over, or it returned by itself.
+    /// Returns an error unless the kernel was stopped, ran out of time, or returned by itself.
     fn why_ended(&self) -> Result<(), SectionError> {
         match self.control.presence() {
             Presence::Ended(why) if !matches!(why, Ended::Stopped | Ended::Limit | Ended::ByItself) => {
@@ -198,8 +201,8 @@ impl Section {
     }
 }
 
-/// Returns whether the kernel has ended, from the driver's answer. After a sticky error nothing runs on the device. After other errors it
-/// is not known whether the kernel has ended.
+/// Returns whether the driver's answer means that the kernel has ended. After a sticky error, nothing runs on
+/// the device. Other errors leave it unknown.
 fn has_ended(answer: &Result<bool, DriverCallError>) -> bool {
     answer.as_ref().map_or_else(DriverCallError::is_sticky, |ended| *ended)
 }
@@ -226,7 +229,7 @@ impl Drop for OnDevice {
 impl Drop for Section {
     fn drop(&mut self) {
         if let Err(error) = self.end() {
-            // The text of a `MainError` contains the sources of the error.
+            // The text of a `MainError` includes the error's sources.
             let error = MainError::from(error);
             #[cfg(feature = "tracing")]
             tracing::error!(kernel = self.kernel, "{error:?}");

@@ -1,10 +1,11 @@
-//! Delays frees until no resident kernel is left that they would wait for.
+//! Delays frees until there is no resident kernel that they would wait for.
 
 use kernel_registry::__private_0_1::resident::Family;
 
 use super::state::{Delayed, State, lock_state};
 
-/// Calls `free` as soon as no resident kernel is left in the contexts `within`, or in any context if `within` is `None`.
+/// Calls `free` as soon as no resident kernel is left in the contexts `within`, or in any context if that's
+/// `None`.
 pub(crate) fn free(within: Option<Family>, free: impl FnOnce() + Send + 'static) {
     lock_state().delayed.push_back(Delayed { within, free: Box::new(free) });
     free_due();

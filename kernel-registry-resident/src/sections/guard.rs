@@ -1,4 +1,4 @@
-//! `Guard`, which guards a resident kernel: while the guard exists, calls that would wait for the kernel are refused or delayed.
+//! Defines `Guard`: while it exists, calls that would wait for its resident kernel are refused or delayed.
 
 use std::mem;
 use std::thread;
@@ -11,7 +11,7 @@ use super::ResidentGrid;
 use super::frees::free_due;
 use super::state::{Live, lock_state};
 
-/// How long the beginning of a section waits for frees that this library is making. These frees wait only for kernels that are not
+/// How long a new section waits for this library's frees in progress, which only wait for kernels that aren't
 /// resident.
 const MOMENT: Duration = Duration::from_millis(100);
 
@@ -22,7 +22,7 @@ pub(crate) struct Guard {
     number: u64,
 }
 
-/// Why a section was not begun.
+/// Why a section didn't begin.
 #[derive(Debug)]
 pub(crate) enum NotBegun<E> {
     /// This library is loading or freeing in these contexts.
@@ -32,8 +32,9 @@ pub(crate) enum NotBegun<E> {
 }
 
 impl Guard {
-    /// Begins a section if `check` allows it. `check` gets the resident kernels that already run on these multiprocessors. The lock is held
-    /// during the check, so that two threads cannot both use the last free room.
+    /// Begins a section if `check` allows it. `check` gets the resident kernels that already run on these
+    /// multiprocessors. The lock is held during the check, so that two threads can't both use the last free
+    /// room.
     pub(crate) fn begin<E>(
         within: Family,
         grid: ResidentGrid,
@@ -55,12 +56,13 @@ impl Guard {
         Ok(Guard { number })
     }
 
-    /// Records that the kernel was launched in this stream. Everything launched in the stream later waits for the kernel.
+    /// Records that the kernel was launched in this stream. Everything launched there later waits for the
+    /// kernel.
     pub(crate) fn launched(&self, stream: &CudaStream) {
         core::launched(self.number, stream);
     }
 
-    /// Keeps guarding until `has_ended` returns true, which a separate thread polls.
+    /// Keeps the guard until `has_ended` returns true, which a separate thread polls.
     pub(crate) fn outlive(self, has_ended: impl Fn() -> bool + Send + 'static) {
         const PAUSE: Duration = Duration::from_millis(2);
         let number = self.number;
@@ -72,7 +74,7 @@ impl Guard {
             drop(has_ended);
             drop(Guard { number });
         });
-        // If no thread could be started, the kernel stays guarded for ever, because nobody finds out when it ends.
+        // If no thread could be started, the kernel stays guarded forever, because its end goes unnoticed.
         drop(guarded);
         mem::forget(self);
     }

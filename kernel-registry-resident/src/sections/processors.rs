@@ -1,4 +1,4 @@
-//! The multiprocessors that resident kernels run on.
+//! Identifies the multiprocessors that resident kernels run on.
 
 use kernel_registry_cuda::fit::Launch;
 
@@ -8,7 +8,7 @@ use crate::driver::GreenId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PartId {
     pub(crate) green: GreenId,
-    /// The number of the split. Parts of one split do not overlap; parts of two splits may overlap.
+    /// The number of the split. Parts of one split don't overlap; parts of two splits may.
     pub(crate) split: u64,
 }
 
@@ -21,7 +21,7 @@ pub(crate) struct Processors {
 }
 
 impl Processors {
-    /// Returns whether a multiprocessor can belong to both.
+    /// Returns whether some multiprocessor can belong to both.
     pub(super) fn overlap(self, other: Processors) -> bool {
         let apart = |(part, other): (PartId, PartId)| part.split == other.split && part != other;
         self.device == other.device && !self.part.zip(other.part).is_some_and(apart)
@@ -38,8 +38,8 @@ pub(crate) struct ResidentGrid {
 }
 
 impl ResidentGrid {
-    /// Returns the launch as it counts on other multiprocessors that overlap with its own. Assumes the worst case: every multiprocessor has
-    /// as many blocks as the densest of its own.
+    /// Returns the launch as it appears on other multiprocessors that overlap with its own. Assumes the worst
+    /// case, that each of them has as many blocks as the densest of its own.
     pub(crate) fn launch_on(&self, processors: Processors) -> Launch {
         if self.on == processors {
             return self.launch;

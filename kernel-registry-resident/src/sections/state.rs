@@ -1,4 +1,5 @@
-//! Defines the state of the sections, which one lock guards: the resident kernels of the process, and the delayed frees.
+//! Defines the state of the sections, which one lock guards: the resident kernels of the process, and the
+//! delayed frees.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard};
@@ -7,7 +8,7 @@ use kernel_registry::__private_0_1::resident::{Family, lock};
 
 use super::{Processors, ResidentGrid};
 
-/// A resident kernel whose section has begun and not ended.
+/// A resident kernel whose section has begun, but not ended.
 pub(super) struct Live {
     /// The number of the kernel's section.
     pub(super) number: u64,
@@ -17,7 +18,7 @@ pub(super) struct Live {
 
 pub(super) struct State {
     pub(super) live: Vec<Live>,
-    /// The contexts of the frees that this library is making; `None` is a free that waits for all contexts.
+    /// The contexts of this library's frees in progress; `None` is a free that waits for all contexts.
     pub(super) freeing: Vec<Option<Family>>,
     pub(super) delayed: VecDeque<Delayed>,
 }
@@ -29,7 +30,8 @@ pub(super) fn lock_state() -> MutexGuard<'static, State> {
     lock(&STATE)
 }
 
-/// A free that is delayed until all sections in the contexts `within` have ended, or all sections if `within` is `None`.
+/// A free that is delayed until all sections in the contexts `within` have ended, or all sections if that's
+/// `None`.
 pub(super) struct Delayed {
     pub(super) within: Option<Family>,
     pub(super) free: Box<dyn FnOnce() + Send>,

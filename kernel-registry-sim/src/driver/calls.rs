@@ -27,8 +27,8 @@ use entry::Entry;
 
 use super::caller::arguments::{Name, Out};
 use super::names::is_called;
-use super::process::simulator::Simulator;
 use super::result::Code;
+use super::state::simulator::Simulator;
 
 /// Returns the functions of the driver, each with the first version of CUDA that has it, such as (12, 4).
 ///
@@ -102,7 +102,7 @@ mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
     use super::*;
-    use crate::driver::load::lock::{PASS, TAKE_IT, takes_it};
+    use crate::driver::state::context_lock::{PASS, TAKE_IT, takes_it};
 
     #[test]
     fn every_function_is_listed_once() {

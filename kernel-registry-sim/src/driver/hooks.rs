@@ -1,7 +1,6 @@
 //! Runs hooks around each call of the driver: faults, delays, recordings, the wait for a context's lock, and the texts
 //! that the calling thread has to write. If no hook is set, a call costs one look at a flag before it and one after it.
 
-pub(crate) mod control;
 pub(crate) mod trace;
 
 use std::collections::BTreeMap;
@@ -11,11 +10,11 @@ use std::time::Duration;
 
 use super::config::faults::{Outcome, Rule};
 use super::config::timing::Timing;
-use super::load::lock::wait_for_load;
-use super::process::current::CurrentContext;
-use super::process::simulator::Simulator;
 use super::report::texts::{self, Launcher};
 use super::result::{Answer, Code};
+use super::state::context_lock::wait_for_load;
+use super::state::current::CurrentContext;
+use super::state::simulator::Simulator;
 use super::watched;
 use trace::{Call, Trace};
 
@@ -142,7 +141,7 @@ pub(crate) fn start() {
 /// Gives the current context of this thread a sticky error.
 fn break_current(call: &str, code: Code) {
     if let Some(CurrentContext { context, .. }) = CurrentContext::peek() {
-        let words = format!("{call} brings about {code}, as it was told to");
+        let words = format!("{call} was configured to fail with {code}");
         Simulator::get().lock().break_context(context, code, &words, Launcher::current());
     }
 }

@@ -1,7 +1,5 @@
-//! Groups the parts of loaded code: compiling images, loading them as modules, and loading kernels lazily.
+//! Groups loaded code: images, the compiler, and modules with their kernels.
 
 pub(crate) mod code;
 pub(crate) mod compile;
 pub(crate) mod image;
-pub(crate) mod lazy;
-pub(crate) mod lock;

@@ -3,5 +3,4 @@
 pub(crate) mod blocks;
 pub(crate) mod graph;
 pub(crate) mod pools;
-pub(crate) mod pressure;
 pub(crate) mod view;

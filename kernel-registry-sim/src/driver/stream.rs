@@ -1,7 +1,6 @@
-//! Groups the parts of streams: their queues of work, the worker thread, the order of work, and deadlocks.
+//! Groups the parts of streams: their queues of work, the order of work, and their captures.
 
-pub(crate) mod deadlock;
+pub(crate) mod capture;
 pub(crate) mod order;
 pub(crate) mod queue;
-pub(crate) mod wait;
-pub(crate) mod worker;
+pub(crate) mod wakeup;

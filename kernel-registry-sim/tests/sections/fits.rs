@@ -36,7 +36,7 @@ fn what_does_not_fit_is_refused_with_numbers() -> Outcome {
         fit.beside[0].shortage,
         Some(Shortage::Left { limit: Limit::Threads, needs: 32, left: 0, of: 2048 })
     );
-    let text = "\n  `kernels::waiting::touch` does not fit beside it: a block needs 32 threads, and a multiprocessor has 0 of 2048 left; \
+    let text = "\n  `kernels::waiting::touch` does not fit next to it: a block needs 32 threads, and a multiprocessor has 0 of 2048 left; \
                 launch `kernels::waiting::spin_until_flag` with smaller blocks, or fewer";
     assert!(error.to_string().ends_with(text), "{error}");
 
@@ -91,7 +91,7 @@ fn two_resident_kernels_share_the_device() -> Outcome {
     let error = ready.launch_in(&other, words, spin(133, 1024)).expect_err("132 have room");
     assert!(matches!(error, ResidentError::GridTooLarge { grid: 133, capacity: 132, .. }), "{error}");
     assert!(
-        error.to_string().contains("beside `kernels::waiting::spin_until_flag` 132 of its 133 blocks"),
+        error.to_string().contains("next to `kernels::waiting::spin_until_flag` 132 of its 133 blocks"),
         "{error}"
     );
     // Both kernels were checked when no kernel was resident. Only one of the two is launched.
@@ -102,7 +102,7 @@ fn two_resident_kernels_share_the_device() -> Outcome {
     // The sections may end in any order.
     let small = spin(10, 64).check(&ready.warm).expect_err("it wants a larger carve-out");
     assert!(
-        small.to_string().ends_with("launch those that are there with `Resident::carveout(100)`"),
+        small.to_string().ends_with("launch the resident ones with `Resident::carveout(100)`"),
         "{small}"
     );
     first.stop()?;
@@ -184,7 +184,10 @@ fn many_resident_kernels_are_counted_in_errors() -> Outcome {
             Err(error) => break error,
         }
     };
-    assert!(error.to_string().contains("beside 2 x `kernels::waiting::spin_until_flag` 0 of its"), "{error}");
+    assert!(
+        error.to_string().contains("next to 2 x `kernels::waiting::spin_until_flag` 0 of its"),
+        "{error}"
+    );
     sections.into_iter().try_for_each(Section::stop)?;
     Ok(())
 }

@@ -2,13 +2,6 @@
 
 #[cfg(feature = "runtime")]
 use crate::KernelInfo;
-use crate::driver::{ContextId, Current, Function};
-
-/// Makes a driver call of kernel-registry itself.
-#[inline]
-pub(crate) fn own<T>(call: impl FnOnce() -> T) -> T {
-    call()
-}
 
 pub(crate) fn is_adopted(_: &'static [u8]) -> bool {
     false
@@ -17,17 +10,6 @@ pub(crate) fn is_adopted(_: &'static [u8]) -> bool {
 pub(crate) fn refused(_: &'static [u8]) -> Option<String> {
     None
 }
-
-pub(crate) fn enter(
-    _: &Current<'_>,
-    _: ContextId,
-    _: &'static [u8],
-    _: bool,
-    _: impl Iterator<Item = (&'static str, Function)>,
-) {
-}
-
-pub(crate) fn forget(_: ContextId) {}
 
 #[cfg(feature = "runtime")]
 pub(crate) fn add(_: &'static [u8], _: &[&'static KernelInfo], _: Option<&str>) {}

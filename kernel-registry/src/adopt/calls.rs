@@ -7,9 +7,9 @@ use std::ptr;
 
 use cudarc::driver::sys::{self, CUdeviceptr, CUfunction, CUmodule, CUresult};
 
-use super::modules::{self, Found};
-use super::{bytes, is_own, late, probe, real};
-use crate::driver::ContextId;
+use super::{bytes, late, probe, real};
+use crate::contexts::adopted::{self, Found};
+use crate::driver::{ContextId, is_own};
 
 /// Makes a load of others, or answers it with an adopted module.
 ///
@@ -21,7 +21,7 @@ unsafe fn load(out: *mut CUmodule, image: *const c_void, real: impl FnOnce() -> 
         // SAFETY: the caller's promise.
         let images = unsafe { bytes::find(image) };
         let adopted = ContextId::current().filter(|_| !images.is_empty());
-        if let Some(module) = adopted.and_then(|id| modules::load(id, &images)) {
+        if let Some(module) = adopted.and_then(|id| adopted::load(id, &images)) {
             // SAFETY: the caller has room for a handle there.
             unsafe { out.write(module) };
             return CUresult::CUDA_SUCCESS;
@@ -39,7 +39,7 @@ unsafe fn load(out: *mut CUmodule, image: *const c_void, real: impl FnOnce() -> 
 unsafe fn new_handle(out: *mut CUmodule, result: CUresult) -> CUresult {
     if result == CUresult::CUDA_SUCCESS && !out.is_null() {
         // SAFETY: the caller's promise.
-        modules::forget_handle(unsafe { out.read() });
+        adopted::forget_handle(unsafe { out.read() });
     }
     result
 }
@@ -167,7 +167,7 @@ unsafe extern "C" fn cuModuleGetFunction(
     if !is_own() && !out.is_null() && !name.is_null() {
         // SAFETY: the name ends with a zero.
         let symbol = unsafe { CStr::from_ptr(name) };
-        let function = match modules::function(module, symbol.to_bytes()) {
+        let function = match adopted::function(module, symbol.to_bytes()) {
             Some(Found::Warm(function)) => Some(function),
             Some(Found::Not) => late::function(module, symbol),
             None => None,
@@ -206,7 +206,7 @@ unsafe extern "C" fn cuModuleGetGlobal_v2(
 /// As for the driver's function.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuModuleUnload(module: CUmodule) -> CUresult {
-    match modules::unload(module) {
+    match adopted::unload(module) {
         Some(true) => CUresult::CUDA_SUCCESS,
         Some(false) => CUresult::CUDA_ERROR_INVALID_HANDLE,
         // SAFETY: the caller's promise.

@@ -8,16 +8,16 @@ use std::sync::Mutex;
 
 use cudarc::driver::sys::{CUfunction, CUmodule, CUresult};
 
-use super::modules::{self, Module};
-use super::{bytes, own, real};
+use super::{bytes, real};
 use crate::contexts::KnownContext;
-use crate::driver::Pushed;
+use crate::contexts::adopted::{self, Module};
+use crate::driver::{Pushed, own};
 use crate::lock::lock;
 use crate::{KernelInfo, late};
 
 /// Returns the kernel of this symbol of an adopted module, and loads it if it is not warm. Returns `None` if the driver is to answer.
 pub(super) fn function(module: CUmodule, symbol: &CStr) -> Option<CUfunction> {
-    let adopted = modules::module(module)?;
+    let adopted = adopted::module(module)?;
     let kernel = bytes::kernel(adopted.image, symbol.to_bytes())?;
     if let Some(function) = warm(kernel, &adopted) {
         return Some(function);
@@ -49,7 +49,7 @@ fn whole(module: CUmodule, adopted: &Module) -> Option<CUmodule> {
     let context = KnownContext::find(adopted.id)?.home()?;
     let _loading = lock(&LOADING);
     // Another thread may have loaded it.
-    if let Some(whole) = modules::module(module)?.whole {
+    if let Some(whole) = adopted::module(module)?.whole {
         return Some(whole);
     }
     let _pushed = Pushed::new(&context).ok()?;
@@ -61,13 +61,13 @@ fn whole(module: CUmodule, adopted: &Module) -> Option<CUmodule> {
     if result != CUresult::CUDA_SUCCESS {
         return None;
     }
-    modules::set_whole(module, whole);
+    adopted::set_whole(module, whole);
     Some(whole)
 }
 
 /// Returns the modules, other than its first, in which an adopted module's variables may be.
 pub(super) fn others(module: CUmodule) -> impl Iterator<Item = CUmodule> {
-    let adopted = modules::module(module);
+    let adopted = adopted::module(module);
     let pieces = adopted.iter().flat_map(|adopted| adopted.modules.clone());
     let pieces: Vec<_> = pieces.filter(|piece| *piece != module).collect();
     let mut last = adopted.filter(|adopted| adopted.whole != Some(module));

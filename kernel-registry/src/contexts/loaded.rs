@@ -5,9 +5,10 @@ use std::collections::{HashMap, HashSet};
 
 use kernel_registry_cuda::prime::Primed;
 
+use super::kernel_report::{KernelReport, MachineCode};
+use crate::KernelInfo;
 use crate::driver::{Function, Module};
 use crate::table::Limits;
-use crate::{KernelInfo, KernelReport, MachineCode};
 
 /// A warm kernel in a context, with the attributes that the driver has for it in that context.
 #[derive(Clone)]

@@ -6,8 +6,8 @@ use std::{mem, ptr};
 
 use cudarc::driver::{CudaContext, sys};
 
+use super::own::own;
 use super::{Driver, DriverCallError, bind, call};
-use crate::adopt::own;
 
 pub(crate) use sys::{
     CUdevice_attribute_enum as DeviceAttribute, CUfunction_attribute_enum as FunctionAttribute,

@@ -226,16 +226,3 @@ pub fn call(name: &'static str, result: sys::CUresult) -> Result<(), DriverCallE
         _ => Err(DriverCallError::new(name, result)),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn errors_say_what_to_do() {
-        assert!(DriverUnavailable::Missing.to_string().contains("install NVIDIA's driver"));
-        let old =
-            DriverUnavailable::TooOld { version: CudaVersion::new(11, 8), oldest: CudaVersion::new(12, 0) };
-        assert!(old.to_string().starts_with("the CUDA driver supports CUDA 11.8"), "{old}");
-    }
-}

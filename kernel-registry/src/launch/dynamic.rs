@@ -8,9 +8,9 @@ use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut};
 use kernel_registry_format::{Param, Pass, SliceLength};
 
 use super::parameter::is_unknown;
+use super::pass::{self, Tracked, argument, length};
 use super::{Launch, LaunchError};
 use crate::param;
-use crate::pass::{self, Tracked, argument, length};
 use crate::{KernelInfo, KernelParam, LaunchConfig, PointerTo};
 
 /// An argument for [`launch_dyn`].

@@ -4,7 +4,7 @@ use super::code::Route;
 use super::report::NotAdopted;
 use super::work::Work;
 use crate::adopt;
-use crate::contexts::Libraries;
+use crate::contexts::{self, Libraries};
 
 /// Returns the images that were to be adopted, but have variables.
 pub(super) fn refused(work: &Work<'_>) -> Vec<NotAdopted> {
@@ -28,6 +28,6 @@ pub(super) fn enter(work: &Work<'_>) {
             let warm = work.loaded.kernels.get(planned.index)?;
             Some((planned.kernel.symbol, warm.function))
         });
-        adopt::enter(&work.current, work.job.known.id, image.bytes, is_whole, kernels);
+        contexts::adopted::enter(&work.current, work.job.known.id, image.bytes, is_whole, kernels);
     }
 }

@@ -10,7 +10,7 @@ use kernel_registry_format::Printable;
 
 use super::causes::groups;
 use super::report::Report;
-use super::words::{Bytes, Count};
+use super::words::{Bytes, Count, NoThread};
 use crate::RegistryError;
 use crate::driver::{DriverCallError, DriverUnavailable};
 use crate::sections::WouldWait;
@@ -170,7 +170,7 @@ impl fmt::Display for WarmError {
                 )
             }
             WarmError::NoThread { reason } => {
-                write!(f, "no thread could be started for driver calls: {reason}; no kernel was warmed")
+                write!(f, "no kernel was warmed: {}", NoThread(reason))
             }
             WarmError::TimedOut { call, about, timeout } => {
                 write!(f, "`{call}` ")?;

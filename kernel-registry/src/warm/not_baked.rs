@@ -1,10 +1,9 @@
 //! Why baked code was not used.
 
 use std::fmt;
-use std::io;
 use std::path::Path;
 
-use kernel_registry_files::Untrusted;
+use kernel_registry_files::{NotUsed, Untrusted};
 use kernel_registry_format::Printable;
 
 use crate::driver::DriverCallError;
@@ -50,10 +49,16 @@ pub enum NotBaked {
 }
 
 impl NotBaked {
-    /// Returns the reason in an error of opening this file.
-    pub(super) fn unreadable(file: &Path, error: &io::Error) -> Self {
+    /// Returns the reason why this file could not be opened.
+    pub(super) fn new(file: &Path, why: NotUsed) -> Self {
         let words = |path: &Path| path.display().to_string();
-        match Untrusted::in_error(error) {
+        let error = match why {
+            NotUsed::Unreadable(error) => error,
+            NotUsed::Damaged(damage) => {
+                return NotBaked::Damaged { file: words(file), reason: damage.to_string() };
+            }
+        };
+        match Untrusted::in_error(&error) {
             Some(Untrusted::OtherUser { path, user } | Untrusted::Planted { path, user }) => {
                 NotBaked::OtherUser { path: words(path), user: *user }
             }
@@ -68,7 +73,7 @@ impl fmt::Display for NotBaked {
         const AGAIN: &str = "make it again with `cargo kernels bake`";
         match self {
             NotBaked::Unreadable { file, reason } => {
-                write!(f, "`{}` cannot be read: {}", Printable(file), Printable(reason))
+                write!(f, "`{}` cannot be read: {}; {AGAIN}", Printable(file), Printable(reason))
             }
             NotBaked::Damaged { file, reason } => {
                 write!(f, "`{}` is not used: {reason}; {AGAIN}", Printable(file))

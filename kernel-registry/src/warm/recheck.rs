@@ -10,6 +10,7 @@ use cudarc::driver::CudaContext;
 use cudarc::driver::sys::CUresult;
 
 use super::report::Report;
+use super::words::NoThread;
 use crate::contexts::{KnownContext, Loaded, WarmKernel};
 use crate::driver::{ContextId, Current, Driver, DriverCallError, DriverUnavailable};
 use crate::lock::lock;
@@ -136,10 +137,10 @@ impl fmt::Display for RecheckError {
             RecheckError::Waiting { timeout } => write!(
                 f,
                 "`cuCtxGetLimit` has waited for {:.1} s: another thread is loading a kernel late in this context, and waits \
-                 for the device",
+                 for the device; warm that kernel before",
                 timeout.as_secs_f64()
             ),
-            RecheckError::NoThread { reason } => write!(f, "no thread could be started for driver calls: {reason}"),
+            RecheckError::NoThread { reason } => write!(f, "{}", NoThread(reason)),
             RecheckError::Driver(error) => {
                 write!(f, "the kernels could not be checked, because {}", error.in_short())
             }

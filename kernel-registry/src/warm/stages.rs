@@ -1,7 +1,7 @@
 //! Runs the stages of a warm-up in order, in the thread that calls the driver.
 
 use kernel_registry_cuda::prime::Primed;
-use kernel_registry_cuda::rules::{self, Reader, Rule};
+use kernel_registry_cuda::rules::{self, Rule};
 
 use super::error::WarmError;
 use super::failure::Cause;
@@ -15,7 +15,7 @@ use super::{adopted, hooks, limits, load, prime, resolve};
 use crate::contexts::WarmKernel;
 use crate::driver::{Function, LoadError};
 use crate::lock::lock;
-use crate::sections::WouldWait;
+use crate::sections::{self, Family};
 use crate::table::Limits;
 use crate::watch::Watch;
 
@@ -40,17 +40,12 @@ pub(super) fn run(job: &Job, watch: &Watch<Progress>) -> Result<Report, WarmErro
 impl Work<'_> {
     fn run(mut self) -> Result<Report, WarmError> {
         let pending = self.pending();
-        if let Some(wait) = &self.job.beside
-            && let Some((call, rule)) = self.first_change(&pending)?
-        {
-            let (because, remedy) = (rule.because, rule.remedy_for(Reader::KernelRegistry));
-            return Err(WarmError::WouldWait(Box::new(WouldWait {
-                call,
-                because,
-                remedy,
-                ..(**wait).clone()
-            })));
-        }
+        let within = Family::new(&self.job.context, self.job.known.id);
+        let change = self.first_change(&pending)?;
+        // Held until the end, so that no resident kernel starts before the changes are made.
+        let _loading = change
+            .map(|(call, rule)| sections::loading(within, call, rule).map_err(WarmError::WouldWait))
+            .transpose()?;
         match self.go_through(&pending) {
             Ok(done) => Ok(self.report(done)),
             Err(error) => Err(self.stopped(&pending, error)),

@@ -11,6 +11,19 @@ impl fmt::Display for Count {
     }
 }
 
+/// The operating system's reason why no thread was started, as a sentence that says what to do.
+pub(super) struct NoThread<'a>(pub(super) &'a str);
+
+impl fmt::Display for NoThread<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let reason = self.0;
+        write!(
+            f,
+            "no thread could be started for driver calls: {reason}; let the program start more threads (`ulimit -u`)"
+        )
+    }
+}
+
 /// A number of bytes, written in B, KiB or MiB.
 pub(super) struct Bytes(pub(super) u64);
 

@@ -15,7 +15,6 @@ use super::progress::{Progress, Stage};
 use super::{prime, ptx_version, trace};
 use crate::contexts::{Device, KnownContext, Loaded, WarmKernel};
 use crate::driver::{ContextId, Current, Driver, DriverCallError, LoadError};
-use crate::sections::WouldWait;
 use crate::watch::Watch;
 
 /// The task of a warm-up: which kernels to warm, in which context, with which options.
@@ -35,8 +34,6 @@ pub(super) struct Job {
     pub(super) sizes: Sizes,
     /// Whether `#[warmup]` functions run.
     pub(super) hooks: bool,
-    /// Set while a resident kernel runs: then nothing may be loaded or changed.
-    pub(super) beside: Option<Box<WouldWait>>,
     pub(super) planned_in: Duration,
 }
 

@@ -1,5 +1,5 @@
-//! Installs the simulated driver before CUDA is used, or afterwards if the argument is `late`. Then prints which driver files Linux
-//! has mapped into this process, and how many devices the driver has.
+//! Installs the simulated driver before CUDA is used, or afterwards if the argument is `late`. Then prints
+//! the driver files that Linux has mapped into this process, and the driver's number of devices.
 
 use std::collections::BTreeSet;
 use std::error::Error;

@@ -1,4 +1,5 @@
-//! Tests on a GPU that kernels which the driver refuses are reported together, and that all other kernels are warm.
+//! Tests on a GPU that kernels that the driver refuses are reported together, and that all other kernels are
+//! warm.
 
 use std::process::ExitCode;
 
@@ -16,16 +17,16 @@ mod broken {
     #[gpu_kernel(image = "images/broken/turing.sm_75.cubin")]
     pub unsafe fn touch(out: *mut u32);
 
-    /// A kernel whose dynamic shared memory would fit the device, but does not fit beside the kernel's static shared memory. The
-    /// macro cannot check this, because PTX does not tell the total.
+    /// A kernel whose dynamic shared memory would fit the device, but not in addition to the kernel's static
+    /// shared memory. The macro can't check this, because PTX doesn't have the total.
     #[gpu_kernel(image = "images/broken/shared.ptx", arch = ">=90", shared = 200 * 1024)]
     pub unsafe fn greedy(out: *mut u32);
 
-    /// A kernel in PTX of a CUDA version that does not exist yet.
+    /// A kernel in PTX of a future CUDA version.
     #[gpu_kernel(image = "images/broken/newer.ptx")]
     pub unsafe fn newer(out: *mut u32);
 
-    /// A kernel for an architecture that does not exist yet.
+    /// A kernel for a future architecture.
     #[gpu_kernel(image = "images/broken/turing.sm_75.cubin", arch = ">=999", name = "touch")]
     pub unsafe fn tomorrow(out: *mut u32);
 }

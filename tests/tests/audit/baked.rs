@@ -63,8 +63,8 @@ fn run(option: &str, file: &Path) -> (std::process::Output, Value) {
 
 /// What was loaded: PTX, or machine code in its place.
 fn loaded(report: &Value) -> Vec<&str> {
-    let loaded = events(report, "image").into_iter().filter(|event| event["bytes"] == 153);
-    loaded.map(|event| event["subject"].as_str().unwrap()).collect()
+    let loaded = events(report, "image").into_iter().filter(|event| event["subject"]["bytes"] == 153);
+    loaded.map(|event| event["subject"]["format"].as_str().unwrap()).collect()
 }
 
 /// Changes the machine code beside a preload: it stores 7.
@@ -138,7 +138,7 @@ fn machine_code_that_cannot_be_trusted_or_used_changes_nothing() {
     fs::remove_file(&baked).unwrap();
     let made = Command::new("mkfifo").arg(&baked).status();
     assert!(made.unwrap().success());
-    unchanged("it is no plain file");
+    unchanged("it isn't a plain file");
     fs::remove_file(&baked).unwrap();
     let (output, _) = run("--preload", &file);
     assert_eq!(text(&output.stdout), "1 1 1 1 1", "{}", text(&output.stderr));

@@ -102,7 +102,7 @@ fn what_failed_or_is_not_known_to_be_the_same_is_compiled_each_time() {
         assert!(is_same && client.compiled() >= 2, "{}", text(&output.stderr));
         let compilations = events(&report, "compile");
         assert_eq!(compilations.len(), 2);
-        assert_eq!(compilations[0]["remedy"], why.unwrap_or_default(), "{}", text(&output.stderr));
+        assert_eq!(compilations[0]["reason"], why.unwrap_or_default(), "{}", text(&output.stderr));
         assert!(text(&output.stderr).contains(why.unwrap_or_default()));
         client.preload();
         assert_eq!(client.compiled(), 2);
@@ -172,7 +172,7 @@ fn a_header_that_tells_the_time_is_read_each_time() {
     let (client, header) = including("int when = __TIME__;");
     let (output, report) = client.record();
     let why = format!("it reads `{}`, and its text has `__TIME__`", header.display());
-    assert_eq!(events(&report, "compile")[1]["remedy"], why, "{}", text(&output.stderr));
+    assert_eq!(events(&report, "compile")[1]["reason"], why, "{}", text(&output.stderr));
     assert_eq!(client.compiled(), 2);
 }
 
@@ -345,7 +345,7 @@ fn what_somebody_else_may_have_written_is_compiled_again() {
         let mut damaged = whole.clone();
         damaged[at] ^= 1;
         fs::write(&file, &damaged).unwrap();
-        again("it is not the one that was recorded");
+        again("it isn't the file that was recorded");
     }
     fs::remove_file(&file).unwrap();
     again("No such file");
@@ -397,7 +397,7 @@ fn a_folder_without_room_fails_nothing() {
     client.configure(&mut command);
     let output = command.output().unwrap();
     assert_eq!(text(&output.stdout), plain, "{}", text(&output.stderr));
-    assert!(text(&output.stderr).contains("is not kept in"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("can't be cached in"), "{}", text(&output.stderr));
 }
 
 #[test]

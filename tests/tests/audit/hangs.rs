@@ -21,12 +21,12 @@ fn a_program_runs_unchanged_and_its_hang_is_explained() {
     // One check of the program launches a cold kernel beside a resident kernel.
     let hangs = events(&report, "hang");
     let names = |event: &Value| {
-        let explained = event["text"].as_str().expect("text");
+        let explained = event["words"].as_str().expect("text");
         [
             "saxpy",
             "spin_until_flag",
             "a kernel is loaded only when nothing runs",
-            "\ncure: ",
+            "\n  cure ",
             "\n    at hardware",
         ]
         .iter()

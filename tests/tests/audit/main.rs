@@ -31,7 +31,7 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tests::{Build, cargo_kernels_command, scratch_folder};
 
 /// Returns the command on the simulated driver, in an environment without variables of CUDA.
@@ -241,9 +241,11 @@ print(cuda.cuModuleGetFunction(ctypes.byref(ctypes.c_void_p()), one, b'later'))
     let take = Some("cuModuleGetFunction");
     assert_eq!(loads, [take, take, Some("cuLaunchKernel")]);
     let load = events(&report, "load")[0];
-    let bytes = events(&report, "image")[0]["bytes"].as_u64().expect("a number");
-    let image = load["image"].as_str().expect("text");
-    assert!(bytes > 100 && image.starts_with(&format!("PTX of {bytes} bytes, loaded by ")), "{image}");
+    let loaded = &events(&report, "image")[0]["subject"];
+    let image = &load["subject"]["image"];
+    assert!(image["bytes"].as_u64() > Some(100) && image["format"] == "PTX", "{image}");
+    assert_eq!((&image["bytes"], &image["origin"]), (&loaded["bytes"], &loaded["origin"]));
+    assert_ne!(image["library"], "");
 }
 
 #[test]
@@ -268,9 +270,10 @@ print(launch(framed, b'framed'))
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(12), "0"), "{}", text(&output.stderr));
     let resized: Vec<_> = events(&report, "resize")
         .iter()
-        .map(|event| (event["subject"].as_str(), event["image"].as_str(), event["finding"].as_bool()))
+        .map(|event| (event["subject"].clone(), event["finding"].as_bool()))
         .collect();
-    assert_eq!(resized, [(Some("stack of 4096 bytes"), Some("kernel `framed`"), Some(true))]);
+    let stack = json!({ "type": "limit", "limit": "stack", "bytes": 4096, "kernel": "framed" });
+    assert_eq!(resized, [(stack, Some(true))]);
 
     let (output, _) = audit(&["--after-ready", "refuse"], &["python3", "-c", &program]);
     assert_eq!(text(&output.stdout), "800", "{}", text(&output.stderr));
@@ -382,7 +385,7 @@ fn slow_calls_leave_room_for_loads() {
     let (output, report) = audit(&["--events", "40", "--slow", "0"], &["python3", "-c", &program]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let loads = events(&report, "load");
-    assert!(loads.iter().any(|event| event["subject"] == "late"), "{loads:#?}");
+    assert!(loads.iter().any(|event| event["subject"]["symbol"] == "late"), "{loads:#?}");
     assert!(report["processes"][0]["events_dropped"].as_u64() > Some(30), "{report:#}");
 }
 
@@ -416,7 +419,8 @@ for thread in threads: thread.join()
     let processes = report["processes"].as_array().expect("a list");
     let launches: Vec<_> = processes.iter().filter_map(|process| process["launches"].as_u64()).collect();
     assert_eq!((launches.len(), launches.iter().sum::<u64>()), (9, 64 * 20));
-    let names: HashSet<_> = events(&report, "load").iter().map(|load| load["subject"].as_str()).collect();
+    let names: HashSet<_> =
+        events(&report, "load").iter().map(|load| load["subject"]["symbol"].as_str()).collect();
     assert_eq!(names, HashSet::from([Some("late"), Some("later")]));
 }
 

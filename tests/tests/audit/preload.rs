@@ -107,7 +107,8 @@ fn late_loads_are_preloaded_in_the_next_run() {
     let loads = preloaded(&second.1);
     assert!(loads.iter().all(|event| event["result"] == 0), "{loads:#?}");
     assert!(
-        ["late", "later", "image"].iter().all(|name| loads.iter().any(|event| event["subject"] == *name))
+        ["late", "later"].iter().all(|name| loads.iter().any(|event| event["subject"]["symbol"] == *name))
+            && loads.iter().any(|event| event["subject"]["type"] == "image")
     );
     let loaded = events(&second.1, "image");
     assert!(loaded.is_empty(), "the program got the preloaded images: {loaded:#?}");
@@ -438,7 +439,7 @@ fn a_stale_preload_is_reported_and_the_program_goes_on() {
         findings(&run);
         let failed: Vec<_> = preloaded(&run.1).into_iter().filter(|event| event["result"] != 0).collect();
         assert!(
-            failed.iter().any(|event| event["text"].as_str().unwrap().contains(why)),
+            failed.iter().any(|event| event["reason"].as_str().unwrap().contains(why)),
             "{why}: {failed:#?}"
         );
         assert!(text(&run.0.stderr).contains("not preloaded"), "{}", text(&run.0.stderr));

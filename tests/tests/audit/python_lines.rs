@@ -30,9 +30,9 @@ assert deep(200) == 0
     let line = program.lines().position(|line| line.contains("cuda.cuLaunchKernel(")).expect("a launch") + 1;
     for load in &loads {
         assert_eq!(load["caller"], format!("serve.py:{line} launch"), "{load:#}");
-        assert!(load["text"].as_str().expect("a text").lines().count() < 80, "{load:#}");
+        assert!(load["stack"].as_str().expect("a text").lines().count() < 80, "{load:#}");
     }
-    let frames: Vec<_> = loads[0]["text"].as_str().expect("a text").lines().take(3).collect();
+    let frames: Vec<_> = loads[0]["stack"].as_str().expect("a text").lines().take(3).collect();
     assert!(frames[1].contains("serve.py:") && frames[1].ends_with(" forward"), "{frames:?}");
     assert!(frames[2].ends_with(" <module>"), "{frames:?}");
 }

@@ -21,7 +21,7 @@ print(launch(library, b'later'))
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(12), "0"), "{}", text(&output.stderr));
     let loads = events(&report, "load");
     let loads: Vec<_> =
-        loads.iter().map(|load| (load["subject"].as_str(), load["finding"].as_bool())).collect();
+        loads.iter().map(|load| (load["subject"]["symbol"].as_str(), load["finding"].as_bool())).collect();
     assert_eq!(loads, [(Some("late"), Some(false)), (Some("later"), Some(true))]);
 
     // The launch returns 800, CUDA_ERROR_NOT_PERMITTED, and the program goes on.
@@ -50,7 +50,10 @@ fn a_file_says_that_all_processes_are_ready() {
         let process = &report["processes"][process];
         assert!(process["ready_ms"].is_number(), "{process:#}");
         let late = process["events"].as_array().unwrap().iter().filter(|event| event["finding"] == true);
-        assert!(late.map(|event| &event["subject"]).any(|subject| subject == "late"), "{process:#}");
+        assert!(
+            late.map(|event| &event["subject"]["symbol"]).any(|subject| subject == "late"),
+            "{process:#}"
+        );
     }
 
     // The next run removes the file of the last run when it begins, but only if the file is empty.

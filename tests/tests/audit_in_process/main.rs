@@ -18,7 +18,7 @@ use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use kernel_audit::preload::Preload;
-use kernel_audit::record::{Event, Kind};
+use kernel_audit::record::{Event, Kind, Subject};
 use kernel_audit::{
     AfterReady, Audit, InstallError, Installed, NotWatched, assert_no_findings, findings, install, ready,
     report, variables,
@@ -96,8 +96,20 @@ fn launch(kernel: sys::CUfunction, stream: &CudaStream) -> sys::CUresult {
     }
 }
 
+/// Returns the kind, the call, and the kernel or the format of the image of each event.
 fn said(events: &[Event]) -> Vec<(Kind, &str, &str)> {
-    events.iter().map(|event| (event.kind, &*event.call, &*event.subject)).collect()
+    fn of(event: &Event) -> &str {
+        match &event.subject {
+            Subject::Kernel { symbol, .. } => symbol,
+            Subject::Image(image) => image.format.as_str(),
+            _ => "",
+        }
+    }
+    events.iter().map(|event| (event.kind, &*event.call, of(event))).collect()
+}
+
+fn is_late(event: &Event) -> bool {
+    event.subject.kernel().is_some_and(|symbol| **symbol == *"late")
 }
 
 #[test]
@@ -115,7 +127,7 @@ fn late_loads_are_found() {
         let stream = context.new_stream()?;
         let kernels = [cold(c"late")?, cold(c"later")?];
         assert_eq!(launch(kernels[0], &stream), sys::CUresult::CUDA_SUCCESS);
-        assert!(report()?.events.iter().any(|event| event.kind == Kind::Load && &*event.subject == "late"));
+        assert!(report()?.events.iter().any(|event| event.kind == Kind::Load && is_late(event)));
         assert_eq!(findings()?, []);
 
         ready()?;
@@ -154,16 +166,13 @@ fn late_loads_are_preloaded_in_the_next_process() {
         let (found, preloaded) = (findings()?, report()?.preloaded);
         if file.exists() {
             assert_eq!(said(&found), []);
-            assert!(
-                preloaded.iter().any(|event| &*event.subject == "late" && event.result == 0),
-                "{preloaded:?}"
-            );
+            assert!(preloaded.iter().any(|event| is_late(event) && event.result == 0), "{preloaded:?}");
             return Ok(());
         }
         let mut preload = Preload::default();
         for event in &found {
-            let kernel = (event.kind == Kind::Load).then_some(&*event.subject);
-            preload.add(event.origin.parse()?, kernel);
+            let kernel = event.subject.kernel().map(|symbol| &**symbol);
+            preload.add(event.subject.any_image().ok_or("no image")?.origin.parse()?, kernel);
         }
         assert_eq!(preload.kernels(), 1, "{found:?}");
         Ok(fs::write(file, preload.to_string())?)

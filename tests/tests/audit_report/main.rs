@@ -172,7 +172,7 @@ fn traces_have_tracks_for_threads_and_streams_on_one_axis() {
     let (begin, end) = (of("b"), of("e"));
     assert!(!begin.is_empty() && begin.len() == end.len());
     // The synchronization of the other thread may hang first.
-    let explained: Vec<_> = begin.iter().filter_map(|event| event["args"]["text"].as_str()).collect();
+    let explained: Vec<_> = begin.iter().filter_map(|event| event["args"]["explanation"].as_str()).collect();
     let loads = |text: &&str| text.contains("a kernel is loaded only when nothing runs on the device");
     assert!(explained.iter().any(loads), "{explained:?}");
 }

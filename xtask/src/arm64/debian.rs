@@ -1,4 +1,5 @@
-//! Unpacks qemu, a cross compiler and an arm64 root from Debian's packages. Nothing is installed on the machine.
+//! Unpacks qemu, a cross compiler and an arm64 root from Debian's packages. Nothing is installed on the
+//! machine.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -8,18 +9,19 @@ use std::process::Command;
 use crate::debian::{Apt, runs};
 use crate::run::{HOST, Outcome, link, remove};
 
-/// The release that has the version of qemu with which the tests pass. Its package needs no libraries of that release.
+/// The release with the version of qemu that the tests pass with. Its package doesn't need libraries of that
+/// release.
 const RELEASE_OF_QEMU: &str = "trixie";
 const QEMU: &str = "qemu-user";
 const CROSS: [&str; 2] = ["gcc-aarch64-linux-gnu", "g++-aarch64-linux-gnu"];
 const ROOT: [&str; 5] = ["libc6", "libgcc-s1", "libstdc++6", "python3", "python3-venv"];
 
-/// Programs that tests start by these names. They are those of the cross compiler.
+/// Programs that tests start under these names. They're the cross compiler's.
 const TOOLS: [&str; 9] = ["cc", "gcc", "c++", "g++", "ar", "strip", "objcopy", "readelf", "nm"];
 
-/// Installs everything into a folder, unless it is there.
+/// Installs everything into a folder, unless it's there.
 pub(super) fn install(folder: &Path) -> Outcome {
-    // In a virtual environment Python looks for its library beside the path by which it was started.
+    // In a virtual environment, Python looks for its library next to the path that it was started by.
     link(Path::new("root/usr/lib"), &folder.join("lib"))?;
     let marker = folder.join("installed");
     let wanted = [&[RELEASE_OF_QEMU, QEMU], &CROSS[..], &ROOT[..], &TOOLS[..]].concat().join("\n");
@@ -29,7 +31,7 @@ pub(super) fn install(folder: &Path) -> Outcome {
     let codename =
         codename().ok_or("arm64's compiler and libraries are Debian's packages: run this on Debian")?;
     eprintln!("unpacking Debian's packages for arm64 into {}", folder.display());
-    // What the machine has of the compiler's needs is not unpacked again.
+    // Packages that the machine already has aren't unpacked again.
     let cross = Apt::new(folder, "cross", &codename, "amd64", "/var/lib/dpkg/status")?;
     cross.unpack(&["install", "--yes", "--download-only"], &CROSS)?;
     let root = Apt::new(folder, "root", &codename, "arm64", "/dev/null")?;
@@ -56,12 +58,12 @@ fn codename() -> Option<String> {
     field("VERSION_CODENAME")
 }
 
-/// Makes the folder whose files arm64 programs find in `/usr`.
+/// Makes the folder that arm64 programs see as `/usr`.
 fn libraries(folder: &Path) -> Outcome {
     let lib = folder.join("libraries/lib");
     remove(&lib)?;
     fs::create_dir_all(&lib)?;
-    // Releases from before / and /usr were merged have the most important libraries in /lib.
+    // In releases from before / and /usr were merged, the most important libraries are in /lib.
     for from in ["usr/lib/aarch64-linux-gnu", "lib/aarch64-linux-gnu"] {
         let from = folder.join("root").join(from);
         if from.is_dir() {
@@ -71,7 +73,7 @@ fn libraries(folder: &Path) -> Outcome {
     link(Path::new("aarch64-linux-gnu/ld-linux-aarch64.so.1"), &lib.join("ld-linux-aarch64.so.1"))
 }
 
-/// Makes the folder that is first in `PATH`.
+/// Makes the folder that comes first in `PATH`.
 fn tools(folder: &Path) -> Outcome {
     let bin = folder.join("bin");
     remove(&bin)?;
@@ -89,11 +91,11 @@ fn tools(folder: &Path) -> Outcome {
         };
         script(name, &format!("/usr/bin/aarch64-linux-gnu-{tool}"))?;
     }
-    // The cross compiler finds other linkers by these names. They link for every processor.
+    // Names under which the cross compiler finds other linkers, which link for every processor.
     let sysroot = Command::new("rustc").args(["--print", "sysroot"]).output()?.stdout;
     let lld = format!("{}/lib/rustlib/{HOST}/bin/rust-lld -flavor gnu", String::from_utf8(sysroot)?.trim());
     script("aarch64-linux-gnu-ld.lld", &lld)?;
     script("aarch64-linux-gnu-ld.mold", "mold")?;
-    // Python finds its library beside its own path.
+    // Python finds its library next to its executable.
     link(&fs::canonicalize(folder.join("root/usr/bin/python3"))?, &bin.join("python3"))
 }

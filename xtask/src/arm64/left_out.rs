@@ -1,6 +1,6 @@
-//! Which tests run on arm64, and which are left out, each with its reason.
+//! Lists the tests that run on arm64, and the skipped ones with their reasons.
 
-/// Tests of a package, or one of its integration tests.
+/// The tests of a package, or one of its integration tests.
 pub(super) struct Part {
     pub(super) package: &'static str,
     pub(super) test: Option<&'static str>,
@@ -29,7 +29,7 @@ const fn slow(part: Part) -> Part {
     Part { slow: true, ..part }
 }
 
-/// Macros are not among them, because the compiler runs them on its own machine.
+/// Macros are missing here, because the compiler runs them on its own machine.
 pub(super) const PARTS: &[Part] = &[
     package("kernel-registry-format"),
     package("kernel-registry-cuda"),
@@ -52,7 +52,7 @@ pub(super) const PARTS: &[Part] = &[
     slow(test("audit_in_process")),
 ];
 
-/// Part, test and reason of what does not run.
+/// Package, test and reason for everything that isn't run.
 pub(super) const LEFT_OUT: &[(&str, &str, &str)] = &[
     ("kernel-audit", "command::program::trust::tests::a_folder_that_others_can_replace_is_refused", ONE_USER),
     ("kernel-audit", "command::report::html::timeline::tests::many_hangs_take_little_time", TIME),

@@ -1,4 +1,5 @@
-//! Makes the audit's wheel for arm64, installs it there in an empty virtual environment, and uses it on the simulated driver.
+//! Makes the audit's wheel for arm64, installs it there in an empty virtual environment, and uses it on the
+//! simulated driver.
 
 use std::env;
 use std::fs;
@@ -13,11 +14,11 @@ use crate::run::{Outcome, link, remove, run};
 use crate::toolkit;
 use crate::wheel::files;
 
-/// The name in lists, as a part of the tests.
+/// The name in lists of test parts.
 pub(super) const WHEEL: &str = "wheel";
 
-/// Runs `cargo xtask wheel` by `command`, where Python, `strip` and the packed command are those of arm64. Cargo and zig are this
-/// machine's. `target` is the target directory there.
+/// Runs `cargo xtask wheel` through `command`, where Python, `strip` and the packed command are arm64's,
+/// while cargo and zig are this machine's. `target` is the target directory there.
 pub(super) fn test(command: impl FnOnce(&str) -> Command, target: &Path, triple: &str) -> Outcome {
     let zig = toolkit::zig()?;
     let toolkits = zig.ancestors().nth(3).ok_or("zig is in a folder of `target/toolkit`")?;
@@ -30,8 +31,8 @@ pub(super) fn test(command: impl FnOnce(&str) -> Command, target: &Path, triple:
     remove(&target.join("wheel-build"))
 }
 
-/// The largest page of a Linux for arm64. The loader refuses a segment that is aligned to less than the page of its machine, and qemu
-/// has only the pages of the machine under it.
+/// The largest page size of Linux on arm64. The loader refuses segments that are aligned to less than the
+/// machine's page, and qemu only has the pages of its host.
 const LARGEST_PAGE: u64 = 1 << 16;
 
 /// Checks that programs and libraries can be loaded where pages are largest.

@@ -1,4 +1,4 @@
-//! Creates contexts that are not the primary context, as other libraries do.
+//! Creates contexts other than the primary context, as other libraries do.
 
 use std::ptr;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Measures the first launch of every sample kernel after warming, and later launches. After each launch the
+//! Measures the first launch of every sample kernel after warming, and later launches. After each launch, the
 //! benchmark waits for the kernel.
 
 use std::ffi::c_void;
@@ -14,14 +14,14 @@ use benches::sample::Sample;
 
 use crate::context::new_context;
 
-/// Number of contexts. Every kernel has one first launch in each.
+/// The number of contexts. Every kernel has one first launch in each.
 const CONTEXTS: usize = 60;
 
 /// The number of later launches of each kernel in each context.
 const LATER: usize = 5;
 
-/// Measures. Returns microseconds: median and 99th percentile of first launches, then median and 99th percentile of later
-/// launches. The last value is the number of first launches.
+/// Measures. Returns microseconds: median and 99th percentile of first launches, then of later launches. The
+/// last value is the number of first launches.
 pub(crate) fn measure() -> Result<Vec<f64>> {
     let (mut first, mut later) = (Sample::default(), Sample::default());
     let mut count = 0;
@@ -31,8 +31,8 @@ pub(crate) fn measure() -> Result<Vec<f64>> {
         let stream = context.new_stream()?;
         let mut memory = stream.alloc_zeros::<u8>(1 << 20)?;
         let address = memory.device_ptr_mut(&stream).0;
-        // A stream's first launch takes longer, so a starter makes it, which is not measured. Two kernels alternate as starter, so each is
-        // measured in every other context.
+        // A stream's first launch takes longer, so an unmeasured starter makes it. Two kernels alternate as
+        // the starter, so that each is measured in every other context.
         let starter = [touch::INFO, set_flag::INFO][round % 2];
         for _ in 0..20 {
             launch(starter, &stream, address)?;
@@ -53,7 +53,8 @@ pub(crate) fn measure() -> Result<Vec<f64>> {
     Ok([&both(&first)[..], &both(&later)[..], &[count as f64]].concat())
 }
 
-/// Launches a kernel with nothing to do: all numbers (elements, time limits) are 0, and all pointers lead to zeros.
+/// Launches a kernel with nothing to do: all numbers (elements, time limits) are 0, and all pointers lead to
+/// zeros.
 fn launch(kernel: &'static KernelInfo, stream: &Arc<CudaStream>, address: u64) -> Result<()> {
     // Room for the largest struct parameter.
     type Slot = [u64; 8];
@@ -65,8 +66,8 @@ fn launch(kernel: &'static KernelInfo, stream: &Arc<CudaStream>, address: u64) -
     let config = LaunchConfig::new([2, 1, 1], kernel.block().unwrap_or([32, 1, 1]))
         .shared(kernel.shared().unwrap_or(0));
     let prepared = Prepared::untyped(kernel, stream.context(), config)?;
-    // SAFETY: there is an argument for each parameter, at least as large. With these arguments the sample kernels
-    // access only the first few bytes at an address, and no kernel waits.
+    // SAFETY: there is an argument for each parameter, at least as large. With these arguments the sample
+    // kernels access only the first few bytes at an address, and no kernel waits.
     unsafe { prepared.launch(stream, &mut args)? };
     Ok(stream.synchronize()?)
 }

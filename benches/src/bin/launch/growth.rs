@@ -1,4 +1,4 @@
-//! Measures whether repeated warming leaks memory, in fresh contexts and in one context that stays.
+//! Measures whether repeated warming leaks memory, in fresh contexts and in one that stays.
 
 use std::fs;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use benches::Result;
 
 use crate::context::new_context;
 
-/// The number of warm-ups, each in a fresh context that is destroyed afterwards.
+/// How many fresh contexts are warmed, then destroyed.
 pub(crate) const CONTEXTS: usize = 300;
 
-/// The number of repeated warm-ups of one context.
+/// How often the same context is warmed.
 pub(crate) const REPETITIONS: usize = 100_000;
 
 /// Measures. Returns the lost KiB of host and device memory after the fresh contexts, then after the
@@ -32,7 +32,7 @@ fn growth(
     context: impl Fn() -> Result<Arc<CudaContext>>,
 ) -> Result<[f64; 2]> {
     let memory = || -> Result<[f64; 2]> { Ok([host()?, -(observer.mem_get_info()?.0 as f64 / 1024.0)]) };
-    // The first warm-ups fill the pools of the driver and the allocator.
+    // The first warm-ups fill the driver's and the allocator's pools.
     for _ in 0..times / 10 {
         drop(warm_all(&context()?)?);
     }

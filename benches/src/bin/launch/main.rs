@@ -1,7 +1,8 @@
-//! Measures how much time launching a warm kernel takes in addition to the driver's, whether first launches are as fast as later ones,
-//! and whether warming leaks memory.
+//! Measures how much time launching a warm kernel adds to the driver's, whether first launches are as fast as
+//! later ones, and whether warming leaks memory.
 //!
-//! Run `cargo run --release -p benches --bin launch`. The program needs `cc`, and a GPU for all but the first part.
+//! Run `cargo run --release -p benches --bin launch`. The program needs `cc`, and a GPU for all but the first
+//! part.
 
 mod context;
 mod first;
@@ -48,7 +49,7 @@ unsafe impl GlobalAlloc for Counting {
 fn main() -> ExitCode {
     match env::args().nth(1).as_deref() {
         None => verdict::end(measure()),
-        // These arguments are for child processes of this program.
+        // These arguments are for child processes.
         Some("overhead") => print(overhead::measure(|| ALLOCATIONS.load(Ordering::Relaxed))),
         Some("first") => print(first::measure()),
         Some("growth") => print(growth::measure()),
@@ -87,21 +88,21 @@ fn measure() -> Result<Vec<Requirement>> {
     Ok(requirements)
 }
 
-/// The most nanoseconds that a launch may add to the driver's launch. The added time depends on the host's processor and its load: 30
-/// to 36 ns on hosts of H200s, and 45 ns while PyTorch ran beside.
+/// The most nanoseconds that a launch may add to the driver's. The added time depends on the host's processor
+/// and its load: 30 to 36 ns on hosts of H200s, and 45 ns while PyTorch ran at the same time.
 const BOUND: f64 = 60.0;
 
-/// The most that `touch::launch` may take, as a multiple of cudarc's builder, which does as much for one pointer. Measured: 0.84 to
-/// 0.95, and 1.15 on one host.
+/// The most that `touch::launch` may take, as a multiple of cudarc's builder, which does the same for one
+/// pointer. Measured: 0.84 to 0.95, and 1.15 on one host.
 const BOUND_BUILDER: f64 = 1.25;
 
-/// The most that the slowest first launches may take, as a multiple of the slowest later launches. The value depends on other load of
-/// the host: up to 1.24 was measured.
+/// The most that the slowest first launches may take, as a multiple of the slowest later ones. It depends on
+/// other load of the host: up to 1.24 was measured.
 const BOUND_FIRST: f64 = 1.5;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Prints the cost of each way to launch. The differences have bounds with a driver that does nothing.
+/// Prints the cost of each way to launch. The differences have bounds, with a driver that does nothing.
 fn costs(title: &str, numbers: &[f64]) -> Result<Vec<Requirement>> {
     let [bare, raw, touch, builder, saxpy, prepared, saxpy_builder, allocations @ ..] = numbers else {
         return Err("a child printed too little".into());
@@ -156,7 +157,7 @@ fn memory(numbers: &[f64]) -> Result<Vec<Requirement>> {
     println!("{repeated:48} {host_again:11.0}  {device_again:11.0}");
     let requirement = |what: &str, kib: &f64, bound| Requirement::at_most(what, *kib, bound, "KiB");
     Ok(vec![
-        // A page or two per context would be a leak; the allocator's noise is smaller.
+        // A leak would be a page or two per context; the allocator's noise is smaller.
         requirement(&format!("host memory {fresh}"), host, 2048.0),
         requirement(&format!("device memory {fresh}"), device, 0.0),
         requirement(&format!("host memory {repeated}"), host_again, 2048.0),

@@ -25,13 +25,13 @@ pub(crate) const WAYS: [&str; 7] = [
     "two slices: cudarc's builder",
 ];
 
-/// The number of measurements of each way.
+/// Measurements of each way.
 const ROUNDS: usize = 400;
-/// The number of launches in a measurement.
+/// Launches in a measurement.
 const LAUNCHES: u32 = 100;
 
-/// Measures. Returns nanoseconds per launch in each way, then the number of allocations in a hundred launches of
-/// each of kernel-registry's ways. `allocations` returns the number of allocations so far.
+/// Measures. Returns nanoseconds per launch in each way, then the allocations in a hundred launches of each
+/// of kernel-registry's ways. `allocations` returns the number of allocations so far.
 pub(crate) fn measure(allocations: fn() -> usize) -> Result<Vec<f64>> {
     let context = kernel_registry::context(0)?;
     let _warm = warm_all(&context)?;
@@ -50,12 +50,12 @@ pub(crate) fn measure(allocations: fn() -> usize) -> Result<Vec<f64>> {
     let theirs = LaunchConfig { grid_dim: (1, 1, 1), block_dim: (1, 1, 1), shared_mem_bytes: 0 };
     let load = |kernel: &'static kernel_registry::KernelInfo| -> Result<_> {
         let image = kernel.image().ok_or("the sample kernels have no images")?.bytes();
-        // A zero byte ends PTX for the driver.
+        // The driver needs a zero byte at the end of PTX.
         Ok(context.load_module(Ptx::from_binary([image, &[0]].concat()))?.load_function(kernel.symbol())?)
     };
     let (their_touch, their_saxpy) = (load(touch::INFO)?, load(saxpy::INFO)?);
 
-    // These are the kernels' arguments; `touch` writes to memory that stays, and `saxpy` gets 0 elements.
+    // `touch` writes to memory that outlives the launch, and `saxpy` gets 0 elements.
     let mut ways: [&mut dyn FnMut() -> bool; 7] = [
         &mut || bare(&stream, function, &mut args),
         // SAFETY: as above.

@@ -1,5 +1,5 @@
-//! Reads how to find the caller of a function, from the rules in `.eh_frame` that compilers write for each address.
-//! Only the stack pointer and the frame pointer are followed, because hardly any rule needs another register.
+//! Reads unwind rules from `.eh_frame`. Only the stack pointer and the frame pointer are tracked: hardly any
+//! rule needs another register.
 
 use gimli::{
     AArch64, BaseAddresses, CfaRule, DW_EH_PE_udata4, EhFrame, EhFrameHdr, EhFrameOffset, Encoding,
@@ -10,48 +10,44 @@ use gimli::{
 use crate::watch::loader::mapped::Mapped;
 
 const IS_ARM: bool = cfg!(target_arch = "aarch64");
-/// The frame pointer.
 const FP: Register = if IS_ARM { AArch64::X29 } else { X86_64::RBP };
-/// The stack pointer.
 const SP: Register = if IS_ARM { AArch64::SP } else { X86_64::RSP };
 /// The return address.
 const RETURN: Register = if IS_ARM { AArch64::X30 } else { X86_64::RA };
 
-/// A register plus a number; or, with `through`, the word in memory there, plus another number.
+/// An address: `register + plus`, or `*(register + deref) + plus`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sum {
-    /// Whether the register is the frame pointer. Otherwise it is the stack pointer.
+    /// Whether the register is the frame pointer, and not the stack pointer.
     pub(crate) of_fp: bool,
-    /// The offset of the word from the register, if the sum begins with a word in memory.
-    pub(crate) through: Option<i64>,
+    pub(crate) deref: Option<i64>,
     pub(crate) plus: i64,
 }
 
-/// Where the caller's frame pointer is stored.
+/// Location of the caller's frame pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FramePointer {
-    /// In its register, because the function did not change the register.
+    /// In its register, which the function hasn't changed.
     Same,
-    /// In memory, at this offset from the frame's address.
+    /// In memory at this offset from the frame's address.
     InFrame(i64),
-    /// In memory, at this address.
     At(Sum),
     Unknown,
 }
 
-/// A rule by which the caller is found from one address in a function.
+/// The unwind rule for one instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rule {
-    /// The address at which the function begins, or the part of it that has this address.
+    /// The start of the function, or of a part that the compiler split off.
     pub(crate) function: u64,
-    /// The frame's address, which was the stack pointer before the call.
+    /// The canonical frame address: the stack pointer before the call.
     pub(crate) frame: Sum,
     pub(crate) fp: FramePointer,
-    /// The offset of the return address from the frame's address.
+    /// Offset of the return address from the frame's address.
     pub(crate) returns: i64,
 }
 
-/// Keeps gimli's rules for registers in its context. There is room for more rules than compilers write.
+/// Storage for gimli's rules without further allocations. Compilers write fewer rules than fit.
 struct Inline;
 
 impl UnwindContextStorage<usize> for Inline {
@@ -59,13 +55,12 @@ impl UnwindContextStorage<usize> for Inline {
     type Stack = [UnwindTableRow<usize, Self>; 4];
 }
 
-/// Returns the rule for an address in this file, or `None` if there is no caller.
+/// Returns the rule for an address in this file. `None` if there's no caller, or its address can't be found.
 pub(crate) fn rule(file: &Mapped<'_>, address: u64) -> Option<Rule> {
     let header = file.headers.iter().find(|header| header.p_type == libc::PT_GNU_EH_FRAME)?;
     let index_at = file.start(header);
     let index = file.rest(index_at)?;
-    // All linkers write the number of entries in 4 bytes. A damaged number of 8 bytes would overflow gimli's
-    // arithmetic.
+    // Linkers write the number of entries in 4 bytes. A corrupt number of 8 bytes would overflow in gimli.
     if index.get(2) != Some(&DW_EH_PE_udata4.0) {
         return None;
     }
@@ -77,7 +72,7 @@ pub(crate) fn rule(file: &Mapped<'_>, address: u64) -> Option<Rule> {
     if IS_ARM {
         frames.set_vendor(Vendor::AArch64);
     }
-    // gimli's `fde_for_address` would overflow if a damaged index names an entry before the section.
+    // gimli's `fde_for_address` overflows if a corrupt index points before the section.
     let entry_at = index.table()?.lookup(address, &bases).ok()?.direct().ok()?;
     let offset = EhFrameOffset(usize::try_from(entry_at.checked_sub(frames_at)?).ok()?);
     let entry = frames.fde_from_offset(&bases, offset, EhFrame::cie_from_offset).ok()?;
@@ -86,7 +81,7 @@ pub(crate) fn rule(file: &Mapped<'_>, address: u64) -> Option<Rule> {
     {
         return None;
     }
-    // Some threads have a small stack.
+    // Boxed, because some threads have a small stack.
     let mut context = Box::new(UnwindContext::<usize, Inline>::new_in());
     let row = entry.unwind_info_for_address(&frames, &bases, &mut context, address).ok()?;
     let frame = match row.cfa() {
@@ -110,10 +105,10 @@ pub(crate) fn rule(file: &Mapped<'_>, address: u64) -> Option<Rule> {
 
 impl Sum {
     fn new(register: Register, plus: i64) -> Option<Self> {
-        matches!(register, FP | SP).then_some(Sum { of_fp: register == FP, through: None, plus })
+        matches!(register, FP | SP).then_some(Sum { of_fp: register == FP, deref: None, plus })
     }
 
-    /// Reads an expression, if it is a sum. Functions that align their stack have such expressions.
+    /// Reads an expression of this form. Functions that align their stack have such expressions.
     fn read(expression: Expression<EndianSlice<'_, LittleEndian>>, encoding: Encoding) -> Option<Self> {
         let mut operations = expression.operations(encoding);
         let Operation::RegisterOffset { register, offset, .. } = operations.next().ok()?? else {
@@ -122,8 +117,8 @@ impl Sum {
         let mut sum = Sum::new(register, offset)?;
         while let Some(operation) = operations.next().ok()? {
             match operation {
-                Operation::Deref { size: 8, space: false, .. } if sum.through.is_none() => {
-                    sum = Sum { through: Some(sum.plus), plus: 0, ..sum };
+                Operation::Deref { size: 8, space: false, .. } if sum.deref.is_none() => {
+                    sum = Sum { deref: Some(sum.plus), plus: 0, ..sum };
                 }
                 Operation::PlusConstant { value } => {
                     sum.plus = sum.plus.checked_add_unsigned(value)?;

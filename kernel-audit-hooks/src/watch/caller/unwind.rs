@@ -1,24 +1,24 @@
-//! Reads the stack of a thread, from the registers of one of its frames on. Reading never faults: the frames of a
-//! coroutine do not lead to the thread's first function, and after the last frame there can be any bytes.
+//! Unwinds a thread's stack from a frame's registers. Reading never faults: a coroutine's frames don't lead
+//! to the thread's first function, and the last one may be followed by arbitrary bytes.
 
 use std::arch::asm;
 
 use crate::watch::caller::cfi::{FramePointer, Rule, Sum};
 use crate::watch::process::memory::{self, PAGE};
 
-/// The registers of a frame by which its caller is found.
+/// The registers of a frame that unwinding needs.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Registers {
-    /// The address of the next instruction. In a caller, that is the instruction after the call.
+    /// The next instruction. In a caller, that's the return address.
     pub(crate) pc: u64,
     pub(crate) sp: u64,
     pub(crate) fp: u64,
 }
 
 impl Registers {
-    /// Returns the registers of the function into which `here` is inlined.
+    /// Returns the registers of the calling function, into which this is inlined.
     #[inline(always)]
-    pub(crate) fn here() -> Self {
+    pub(crate) fn current() -> Self {
         let mut here = Registers::default();
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the code only reads registers.
@@ -41,8 +41,8 @@ impl Registers {
         here
     }
 
-    /// Returns the registers of a thread that a signal has interrupted. Its next instruction is not behind a call, so
-    /// `pc` is one more than that.
+    /// Returns the registers of a thread that was interrupted by a signal. Lookups subtract 1 from `pc`, as
+    /// for a return address, so 1 is added here.
     pub(crate) fn interrupted(context: &libc::ucontext_t) -> Self {
         let registers = &context.uc_mcontext;
         #[cfg(target_arch = "x86_64")]
@@ -54,14 +54,14 @@ impl Registers {
     }
 }
 
-/// The memory of a stack, of which one large part is kept.
+/// A window onto a stack's memory.
 pub(crate) struct Stack {
     /// The address of the first word.
     begin: u64,
-    /// The number of words that were read.
+    /// The number of words that are valid.
     count: usize,
     words: Box<[u64]>,
-    /// Whether the words are a copy, and the stack itself has changed since.
+    /// Whether the words were copied earlier. Then nothing else may be read: the stack has changed since.
     is_copy: bool,
 }
 
@@ -73,7 +73,7 @@ impl Stack {
         Stack { begin: 0, count: 0, words: Box::new([0; WORDS]), is_copy: false }
     }
 
-    /// Returns a stack of which only these words are known.
+    /// Returns a stack that has only these words.
     pub(crate) fn copied(begin: u64, words: &[u64]) -> Self {
         Stack { begin, count: words.len(), words: words.into(), is_copy: true }
     }
@@ -81,7 +81,7 @@ impl Stack {
     /// Returns the registers of the caller, if this frame has one.
     pub(crate) fn caller(&mut self, its: Registers, rule: &Rule) -> Option<Registers> {
         let frame = self.sum(its, rule.frame)?;
-        // A stack grows downwards, so the caller's frame is above. Each step goes up, so the reading ends.
+        // Stacks grow downwards, so a caller's frame has a higher address. This also ensures termination.
         if frame <= its.sp || !frame.is_multiple_of(WORD) {
             return None;
         }
@@ -100,7 +100,7 @@ impl Stack {
 
     fn sum(&mut self, its: Registers, sum: Sum) -> Option<u64> {
         let register = if sum.of_fp { its.fp } else { its.sp };
-        let begin = match sum.through {
+        let begin = match sum.deref {
             Some(offset) => self.word(register.checked_add_signed(offset)?)?,
             None => register,
         };
@@ -118,7 +118,7 @@ impl Stack {
         if self.is_copy {
             return None;
         }
-        // The word that is needed next can be a little below this word.
+        // The next word needed may be slightly below this one.
         const BELOW: u64 = 64;
         let begin = at - BELOW.min(at % PAGE);
         (self.begin, self.count) = (begin, memory::read(begin, &mut self.words));
@@ -127,7 +127,7 @@ impl Stack {
     }
 }
 
-/// Removes the signature that an ARM processor can put into an address.
+/// Strips the signature that ARM's pointer authentication adds to an address.
 fn without_signature(address: u64) -> u64 {
     if cfg!(target_arch = "aarch64") { address & ((1 << 48) - 1) } else { address }
 }

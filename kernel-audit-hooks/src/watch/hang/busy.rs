@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use cudarc::driver::sys::{CUresult, CUstream, CUstreamCaptureStatus};
 
+use crate::record::{Running, Work};
 use crate::watch::known::{contexts, handles};
 use crate::watch::loader::real::driver_function;
 use crate::watch::process::threads;
@@ -103,14 +104,15 @@ fn ask_apart(
     threads::answer(answer, MOMENT)?
 }
 
-/// Describes what a stream does, with these forms of the verbs: `saxpy` runs in stream 0x7f00.
-pub(crate) fn in_words(stream: &Stream, waits: &str, runs: &str) -> String {
-    let Stream { handle, kernel, .. } = stream;
-    match handles::name_of(*kernel) {
-        _ if *kernel == WAIT => format!("stream {handle:#x} {waits} for a word in memory"),
-        Some(kernel) => format!("`{kernel}` {runs} in stream {handle:#x}"),
-        None => format!("kernel {kernel:#x} {runs} in stream {handle:#x}"),
-    }
+/// Describes what runs in a stream.
+pub(crate) fn running(stream: &Stream) -> Running {
+    let Stream { handle, kernel, thread, .. } = *stream;
+    let what = match handles::name_of(kernel) {
+        _ if kernel == WAIT => Work::Wait,
+        Some(symbol) => Work::Kernel { symbol: symbol.into() },
+        None => Work::Handle { handle: kernel },
+    };
+    Running { stream: handle, what, thread, is_own: false }
 }
 
 /// Asks the streams in which kernels were launched. Does not ask streams that are being captured, because asking ends

@@ -25,7 +25,7 @@ pub(crate) fn capture(slot: &Slot, hook: *const c_void) -> Caller {
 /// Returns the Python frames of a thread, if it has any and takes the signal.
 fn python_frames(thread: u32) -> Option<Vec<Frame>> {
     let python = Structures::find();
-    Structures::keep(python);
+    Structures::set_current(python);
     python?;
     let signal = signal()?;
     // In a thread that blocks the signal, it would stay pending, and end the program that the process executes next.

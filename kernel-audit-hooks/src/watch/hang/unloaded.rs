@@ -2,9 +2,9 @@
 //! ran. Such calls return, but the kernels wait on the device.
 
 use std::collections::{BTreeSet, HashMap};
-use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::record::{self, UnloadedHandles};
 use crate::watch::caller::Caller;
 use crate::watch::hang::busy;
 use crate::watch::known::handles;
@@ -39,14 +39,16 @@ impl UnloadedLaunch {
     }
 }
 
-impl fmt::Display for UnloadedLaunch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let UnloadedLaunch { kernel, stream, thread, caller, running } = self;
-        write!(f, "kernel `{kernel}` was not loaded when thread {thread} launched it in stream {stream:#x}")?;
-        if !caller.is_empty() {
-            write!(f, " (at {caller})")?;
+impl From<&UnloadedLaunch> for record::UnloadedLaunch {
+    fn from(launch: &UnloadedLaunch) -> Self {
+        let UnloadedLaunch { kernel, stream, thread, caller, running } = launch;
+        record::UnloadedLaunch {
+            kernel: kernel.as_str().into(),
+            stream: *stream,
+            thread: *thread,
+            caller: caller.as_str().into(),
+            running: running.iter().map(busy::running).collect(),
         }
-        write!(f, ", while {}: it waits on the device until nothing runs there", names(running))
     }
 }
 
@@ -61,25 +63,14 @@ pub(crate) struct Taken {
     running: Vec<Stream>,
 }
 
-impl fmt::Display for Taken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Taken { kernels, count, running, .. } = self;
-        let (kernel, is) = if *count == 1 { ("kernel", "was") } else { ("kernels", "were") };
-        let listed: Vec<_> = kernels.iter().map(|kernel| format!("`{kernel}`")).collect();
-        let more = count - kernels.len();
-        let more = if more == 0 { String::new() } else { format!(" and {more} more") };
-        write!(
-            f,
-            "{kernel} {}{more} {is} not loaded when asked for, while {}: loading waits until nothing runs there",
-            listed.join(", "),
-            names(running)
-        )
+impl From<&Taken> for UnloadedHandles {
+    fn from(taken: &Taken) -> Self {
+        UnloadedHandles {
+            kernels: taken.kernels.iter().map(|kernel| kernel.as_str().into()).collect(),
+            count: taken.count.try_into().unwrap_or(u32::MAX),
+            running: taken.running.iter().map(busy::running).collect(),
+        }
     }
-}
-
-fn names(running: &[Stream]) -> String {
-    let names = running.iter().map(|stream| busy::in_words(stream, "waited", "ran"));
-    names.collect::<Vec<_>>().join(" and ")
 }
 
 #[derive(Default)]

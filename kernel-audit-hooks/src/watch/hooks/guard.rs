@@ -5,7 +5,7 @@ use kernel_registry_cuda::OnWait;
 use kernel_registry_cuda::rules::{self, Rule};
 
 use super::late::{self, refusal};
-use crate::record::Kind;
+use crate::record::{Kind, Subject};
 use crate::watch::events::{self, timed};
 use crate::watch::known::devices::Devices;
 use crate::watch::known::owners::{self, Owner};
@@ -15,9 +15,6 @@ use crate::watch::record::call::{Call, stored_handle, with_handle};
 use crate::watch::record::recording::{NewEvent, now};
 use crate::watch::record::slots::during;
 use crate::watch::section::{self, ActiveSection, Free, Launch, Outcome, WaitingFrees};
-
-/// The subject of a launch in the stream of the resident kernel.
-const BEHIND: &str = "launch in its stream";
 
 /// Makes a call that waits by a rule, or refuses it if it would wait for the kernel of `section`.
 #[inline]
@@ -30,12 +27,12 @@ pub(super) fn wait(
     match section {
         None => timed(call, real),
         Some(section) => {
-            let subject = subject(call);
-            let words = match &*subject {
-                "" => format!("`{}`", call.name()),
-                subject => format!("`{}` of {subject}", call.name()),
+            let words = match call.described() {
+                Subject::Stream => format!("`{}` of stream {:#x}", call.name(), call.stream),
+                Subject::Handle { handle } => format!("`{}` of {handle:#x}", call.name()),
+                _ => format!("`{}`", call.name()),
             };
-            would_wait(call, by_rule(rule, &subject), &words, &section, || during(call, real))
+            would_wait(call, by_rule(rule, call.described()), &words, &section, || during(call, real))
         }
     }
 }
@@ -61,16 +58,13 @@ pub(super) fn take_unloaded(
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
     let words = late::describe(call, kernel);
-    would_wait(call, by_rule(&rules::LOAD, kernel), &words, section, || during(call, real))
-}
-
-/// Describes for people what a call is about.
-fn subject(call: Call) -> String {
-    match call {
-        Call { subject: 0, stream: 0, .. } => String::new(),
-        Call { subject: 0, stream, .. } => format!("stream {stream:#x}"),
-        Call { subject, .. } => format!("{subject:#x}"),
-    }
+    would_wait(
+        call,
+        by_rule(&rules::LOAD, Subject::Kernel { symbol: kernel, image: None }),
+        &words,
+        section,
+        || during(call, real),
+    )
 }
 
 /// Refuses a call that would wait for the kernel of a section, or makes the call if the section only reports. Records
@@ -97,7 +91,7 @@ fn would_wait(
 }
 
 /// Returns the event of a call that waits by a rule.
-fn by_rule<'a>(rule: &'static Rule, subject: &'a str) -> NewEvent<'a> {
+fn by_rule<'a>(rule: &'static Rule, subject: Subject<&'a str>) -> NewEvent<'a> {
     NewEvent { rule: Some(rule), subject, ..NewEvent::default() }
 }
 
@@ -116,7 +110,7 @@ fn free_or_defer(
     let Some(owner) = owner.filter(|_| defers) else { return wait(call, rule, section, real) };
     let is_of_device = *rule == rules::FREE && !memory::is_of_host(call.subject);
     let bytes = if is_of_device { memory::size(call.subject) } else { 0 };
-    match section::defer(Free { call, devices, owner, bytes }, &subject(call), real) {
+    match section::defer(Free { call, devices, owner, bytes }, real) {
         Outcome::Deferred => CUresult::CUDA_SUCCESS,
         Outcome::Again => CUresult::CUDA_ERROR_INVALID_HANDLE,
         Outcome::NotNeeded(real) => timed(call, real),
@@ -268,8 +262,8 @@ pub(super) fn launch(
         Launch::Behind(section) => section,
     };
     let kernel = kernel();
-    let words = format!("`{}` of {kernel} in the stream of that kernel", call.name());
-    let event = NewEvent { image: &kernel, ..by_rule(&rules::BEHIND_RESIDENT, BEHIND) };
+    let words = format!("`{}` of kernel `{kernel}` in the stream of that kernel", call.name());
+    let event = by_rule(&rules::BEHIND_RESIDENT, Subject::Kernel { symbol: &*kernel, image: None });
     would_wait(call, event, &words, &section, real)
 }
 

@@ -11,8 +11,7 @@ use super::load::{is_loaded, kernel_name};
 use super::{guard, late};
 use crate::options::Audit;
 use crate::preload::{How, Ptx, hash};
-use crate::record::{BAKED, Kind, PTX};
-use crate::watch::caller::Caller;
+use crate::record::{self, Format, Kind, Subject};
 use crate::watch::events::timed;
 use crate::watch::hang::{busy, unloaded};
 use crate::watch::known::code::Image;
@@ -124,7 +123,8 @@ fn load_image<T>(
     rule: Option<&'static Rule>,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    let compiles = if image.kind == PTX && Audit::chosen().preloads() { options.describe() } else { None };
+    let compiles =
+        if image.format == Format::Ptx && Audit::chosen().preloads() { options.describe() } else { None };
     let found = (is_plain || compiles.is_some()).then(|| image.content()).flatten();
     let found = found.map(|bytes| (hash(&bytes), bytes));
     let content = found.as_ref().filter(|_| is_plain);
@@ -139,7 +139,7 @@ fn load_image<T>(
     let begun = now();
     let baked = compiles.as_ref().zip(found.as_ref());
     let baked = baked.and_then(|(options, (_, bytes))| baked::find(how, bytes, options));
-    let image = if baked.is_some() { image.called(BAKED) } else { image };
+    let image = if baked.is_some() { image.baked() } else { image };
     let words = || format!("`{}` of a {image}", call.name());
     let origin = found.and_then(|(hash, bytes)| origin::find(&bytes, hash, how));
     let origin = match (origin, compiles) {
@@ -148,8 +148,8 @@ fn load_image<T>(
         (Some(origin), _) => origin.to_string(),
         (None, _) => String::new(),
     };
-    let event = NewEvent { origin: &origin, ..image_event(image.kind, image.bytes, rule) };
-    let loading = handles::Loading { kind: image.kind, bytes: image.bytes, origin: origin.as_str().into() };
+    let described = record::Image::unloaded(image.format, image.bytes, origin.as_str());
+    let event = image_event(described, rule);
     let load = || match baked.and_then(|code| options.try_call(|own| with(code, own))) {
         Some(CUresult::CUDA_SUCCESS) => CUresult::CUDA_SUCCESS,
         Some(_) => {
@@ -158,19 +158,18 @@ fn load_image<T>(
         }
         None => real(),
     };
-    let (result, caller) = handles::while_loading(slots::thread(), loading, || {
+    let (result, caller) = handles::while_loading(slots::thread(), described.to_shared(), || {
         late::make_call(call, event, late::LOAD_BEFORE, words, load)
     });
     with_handle(result, out, |handle| {
-        let Caller { library, .. } = caller;
-        let words = format!("{image}, loaded by {library} after {} ms", begun / 1_000_000);
-        handles::add_image(handle, &words, &origin, content);
+        let loaded = record::Image { library: &*caller.library, loaded_at: begun, ..described };
+        handles::add_image(handle, loaded.to_shared(), content);
     })
 }
 
 /// Returns the event of an image's load.
-fn image_event<'a>(subject: &'a str, bytes: u64, rule: Option<&'static Rule>) -> NewEvent<'a> {
-    NewEvent { kind: Kind::Image, subject, bytes, rule, ..NewEvent::default() }
+fn image_event<'a>(image: record::Image<&'a str>, rule: Option<&'static Rule>) -> NewEvent<'a> {
+    NewEvent { kind: Kind::Image, subject: Subject::Image(image), rule, ..NewEvent::default() }
 }
 
 /// Makes a call that unloads a module, after which the handles of its kernels stand for nothing.
@@ -235,8 +234,9 @@ pub(super) fn use_library(call: Call, library: CUlibrary, real: impl FnOnce() ->
     if is_eager() || handles::is_library_loaded(call.subject, context) {
         return timed(call, real);
     }
-    let origin = handles::origin_of(call.subject).unwrap_or_default();
-    let event = NewEvent { origin: &origin, ..image_event("library", 0, Some(&rules::LIBRARY_IN_CONTEXT)) };
+    let origin = handles::image_at(call.subject).unwrap_or_default().origin;
+    let library = record::Image::unloaded(Format::Library, 0, &*origin);
+    let event = image_event(library, Some(&rules::LIBRARY_IN_CONTEXT));
     let words = || format!("`{}` of a library that is not loaded in this context", call.name());
     let (result, _) = late::make_call(call, event, late::LOAD_BEFORE, words, real);
     if result == CUresult::CUDA_SUCCESS {
@@ -297,8 +297,8 @@ pub(super) fn get_function(
         return guard::take_unloaded(call, &kernel, &section, take);
     }
     if let Some(refused) = ready::refusal(|| late::describe(call, &kernel), late::LOAD_BEFORE) {
-        let origin = handles::origin_of(call.subject).unwrap_or_default();
-        late::record_refused(call, NewEvent { origin: &origin, ..late::load_event(&kernel) }, refused);
+        let image = handles::image_at(call.subject);
+        late::record_refused(call, late::load_event(&kernel, image.as_ref()), refused);
         return refused;
     }
     let result = take();

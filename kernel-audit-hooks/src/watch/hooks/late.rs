@@ -6,7 +6,7 @@ use kernel_registry_cuda::OnWait;
 use kernel_registry_cuda::rules::{self, Rule};
 
 use crate::causes::reader;
-use crate::record::Kind;
+use crate::record::{Image, Kind, Subject};
 use crate::watch::caller::Caller;
 use crate::watch::events::{self, slow};
 use crate::watch::hang::waits;
@@ -80,9 +80,9 @@ pub(super) fn describe(call: Call, kernel: &str) -> String {
 
 /// Records that a call has loaded a kernel.
 pub(super) fn record_loaded(call: Call, kernel: &str, begun: u64, result: CUresult) {
-    let (image, origin) = &handles::image_of(call.subject).unwrap_or_default();
+    let image = handles::image_of(call.subject);
     let (took, result) = (now() - begun, result as u32);
-    events::record_event(call, NewEvent { image, origin, begun, took, result, ..load_event(kernel) });
+    events::record_event(call, NewEvent { begun, took, result, ..load_event(kernel, image.as_ref()) });
 }
 
 /// Records that a call was refused which would load a kernel, as `event` says.
@@ -93,6 +93,7 @@ pub(super) fn record_refused(call: Call, event: NewEvent<'_>, result: CUresult) 
 }
 
 /// Returns the event of a kernel's load.
-pub(super) fn load_event(kernel: &str) -> NewEvent<'_> {
-    NewEvent { kind: Kind::Load, subject: kernel, rule: Some(&rules::LOAD), ..NewEvent::default() }
+pub(super) fn load_event<'a>(symbol: &'a str, image: Option<&'a Image>) -> NewEvent<'a> {
+    let subject = Subject::Kernel { symbol, image: image.map(Image::as_ref) };
+    NewEvent { kind: Kind::Load, subject, rule: Some(&rules::LOAD), ..NewEvent::default() }
 }

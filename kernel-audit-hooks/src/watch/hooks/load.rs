@@ -8,7 +8,7 @@ use kernel_registry_cuda::rules;
 
 use super::guard;
 use super::late;
-use crate::record::Kind;
+use crate::record::{Kind, Limit, Subject};
 use crate::watch::caller::Caller;
 use crate::watch::events::timed;
 use crate::watch::hang::busy;
@@ -46,8 +46,7 @@ fn launch_in_stream_of_section(
     function: CUfunction,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    let kernel = || format!("kernel `{}`", kernel_name(function));
-    guard::launch(call, kernel, || launch_kernel(call, function, real))
+    guard::launch(call, || kernel_name(function), || launch_kernel(call, function, real))
 }
 
 #[inline]
@@ -87,14 +86,13 @@ fn launch_first(call: Call, key: u64, function: CUfunction, real: impl FnOnce() 
 /// Makes a launch that enlarges the stack, and records the enlargement.
 fn enlarge(call: Call, kernel: &str, missing: Missing, real: impl FnOnce() -> CUresult) -> CUresult {
     let Missing { frame, limit } = missing;
-    let (subject, image) = (&format!("stack of {frame} bytes"), &format!("kernel `{kernel}`"));
     let words = || {
         format!(
             "`{}` of kernel `{kernel}`, which needs a stack of {frame} bytes and enlarges it from {limit}",
             call.name()
         )
     };
-    let event = NewEvent { image, rule: Some(&rules::STACK), ..resize(subject) };
+    let event = NewEvent { rule: Some(&rules::STACK), ..resize(Limit::Stack, frame, kernel) };
     late::make_call(call, event, "set the limit before the program is ready", words, real).0
 }
 
@@ -125,8 +123,8 @@ pub(super) fn load_kernel(
 
 /// Makes a call that loads a kernel, and records the load. Returns the result of the call, and its caller.
 fn load(call: Call, key: u64, kernel: &str, real: impl FnOnce() -> CUresult) -> (CUresult, Caller) {
-    let (image, origin) = handles::image_of(call.subject).unwrap_or_default();
-    let event = NewEvent { image: &image, origin: &origin, ..late::load_event(kernel) };
+    let image = handles::image_of(call.subject);
+    let event = late::load_event(kernel, image.as_ref());
     let (result, caller) =
         late::make_call(call, event, late::LOAD_BEFORE, || late::describe(call, kernel), real);
     if result == CUresult::CUDA_SUCCESS {
@@ -143,13 +141,12 @@ pub(super) fn set_limit(
     value: usize,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    let Some(name) = limits::name_of(which) else { return timed(call, real) };
+    let Some(limit) = limits::limit_of(which) else { return timed(call, real) };
     let real = || preload::answer_to_limit(which, value, real());
-    let is_stack = which == CUlimit::CU_LIMIT_STACK_SIZE;
-    let subject = &format!("{name} of {value} bytes");
+    let is_stack = limit == Limit::Stack;
     let rule = is_stack.then_some(&rules::STACK_LIMIT);
-    let words = || format!("`{}` ({subject})", call.name());
-    let event = NewEvent { rule, ..resize(subject) };
+    let words = || format!("`{}` ({} of {value} bytes)", call.name(), limit.as_str());
+    let event = NewEvent { rule, ..resize(limit, value, "") };
     let result = late::make_call(call, event, "do it before the program is ready", words, real).0;
     if is_stack && result == CUresult::CUDA_SUCCESS {
         handles::forget_launches();
@@ -158,7 +155,8 @@ pub(super) fn set_limit(
 }
 
 /// Returns the event of a limit that is set.
-fn resize(subject: &str) -> NewEvent<'_> {
+fn resize(limit: Limit, bytes: usize, kernel: &str) -> NewEvent<'_> {
+    let subject = Subject::Limit { limit, bytes: bytes as u64, kernel };
     NewEvent { kind: Kind::Resize, subject, ..NewEvent::default() }
 }
 

@@ -6,7 +6,7 @@ use std::ptr;
 
 use cudarc::driver::sys::CUresult;
 
-use crate::record::Kind;
+use crate::record::{Kind, Subject};
 use crate::watch::loader::real;
 use crate::watch::preload::kernel_registry_audit_preload;
 use crate::watch::process::locked::Locked;
@@ -120,8 +120,8 @@ fn unwatched(symbol: &str, version: c_int) {
     if !UNWATCHED.lock().insert(symbol.to_owned()) {
         return;
     }
-    let subject = format!("{symbol} of CUDA {}.{}", version / 1000, version % 1000 / 10);
-    let (kind, subject) = (Kind::Unwatched, &*subject);
+    let (kind, cuda) = (Kind::Unwatched, u64::try_from(version).unwrap_or(0));
+    let subject = Subject::Function { name: symbol, cuda };
     write_event(NewEvent { kind, call: symbol, subject, begun: now(), ..NewEvent::default() });
 }
 

@@ -1,4 +1,4 @@
-//! Recognizes the images that a program gives to the driver.
+//! Identifies the images that a program passes to the driver.
 
 use std::borrow::Cow;
 use std::ffi::{CStr, c_char, c_void};
@@ -6,32 +6,31 @@ use std::fmt;
 use std::{fs, io, ptr, slice};
 
 use crate::options::Audit;
-use crate::record::PTX;
+use crate::record::Format;
 use crate::watch::loader::mapped;
 use crate::watch::process::memory;
 
-/// An image, as its first bytes describe it.
+/// An image, as described by its header.
 #[derive(Clone, Copy)]
 pub(crate) struct Image {
-    pub(crate) kind: &'static str,
+    pub(crate) format: Format,
     pub(crate) bytes: u64,
-    /// The address of the image's bytes, or the name of its file.
     content: Content,
 }
 
 #[derive(Clone, Copy)]
 enum Content {
     At(*const c_void),
+    /// The name of a file.
     InFile(*const c_char),
 }
 
 impl Image {
-    /// Returns this image with another name in messages and events.
-    pub(crate) fn called(self, kind: &'static str) -> Self {
-        Image { kind, ..self }
+    /// Returns this image as machine code that's loaded in its place.
+    pub(crate) fn baked(self) -> Self {
+        Image { format: Format::Baked, ..self }
     }
 
-    /// Returns the image's bytes.
     pub(crate) fn content(&self) -> Option<Cow<'_, [u8]>> {
         let bytes = usize::try_from(self.bytes).ok().filter(|bytes| *bytes > 0)?;
         match self.content {
@@ -42,7 +41,7 @@ impl Image {
             }
             Content::InFile(_) if !Audit::chosen().preloads() => None,
             Content::InFile(path) => {
-                // SAFETY: an image in a file has a size only if the file has a name, which ends with a zero.
+                // SAFETY: the size isn't 0, so there's a name, which ends with a zero.
                 let path = unsafe { CStr::from_ptr(path) };
                 Some(fs::read(path.to_str().ok()?).ok()?.into())
             }
@@ -53,17 +52,17 @@ impl Image {
 impl fmt::Display for Image {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.bytes {
-            0 => f.write_str(self.kind),
-            bytes => write!(f, "{} of {bytes} bytes", self.kind),
+            0 => f.write_str(self.format.as_str()),
+            bytes => write!(f, "{} of {bytes} bytes", self.format.as_str()),
         }
     }
 }
 
-/// Returns whether so many bytes can be read. A damaged image can claim to be longer than it is.
+/// Returns whether these bytes can be read. A corrupt image's header may claim a larger size.
 fn is_readable(address: *const c_void, bytes: usize) -> bool {
     const LONGEST: usize = 4 << 30;
     let Some(end) = address.addr().checked_add(bytes).filter(|_| bytes <= LONGEST) else { return false };
-    // This check does not read a part of a file into memory.
+    // Cheap: this reads no file into memory.
     if mapped::is_readable(address, bytes) {
         return true;
     }
@@ -71,22 +70,22 @@ fn is_readable(address: *const c_void, bytes: usize) -> bool {
     let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.unsigned_abs().max(1) as usize;
     let begin = address.addr() - address.addr() % page;
     let pages = ptr::without_provenance_mut::<c_void>(begin);
-    // Returns the error of a refusal.
+    // Returns the error, if the call fails.
     let refused = |pages: *mut c_void, bytes| {
-        // SAFETY: the call reads pages that are mapped, and fails if a page is not mapped or cannot be read.
+        // SAFETY: the call fails if a page isn't mapped or can't be read.
         let answer = unsafe { libc::madvise(pages, bytes, libc::MADV_POPULATE_READ) };
         (answer != 0).then(|| io::Error::last_os_error().raw_os_error())
     };
     match refused(pages, end - begin) {
-        // qemu's user mode reads nothing and calls that a success, also for the page at address 0.
+        // qemu's user mode does nothing and reports success, even for page 0.
         None if refused(ptr::null_mut(), page).is_some() => true,
         Some(Some(libc::ENOMEM | libc::EFAULT)) => false,
-        // Linux before 5.14 answers EINVAL for an advice that it does not know. Newer ones do for pages that nobody may read.
+        // EINVAL: Linux before 5.14 doesn't know the advice, or the pages have no permissions.
         _ => memory::is_readable(address.addr() as u64, bytes as u64),
     }
 }
 
-/// Returns the image that a program gives to the driver.
+/// Returns the image at an address that was passed to the driver.
 pub(crate) fn image_at(image: *const c_void) -> Image {
     /// Reads bytes at an offset.
     ///
@@ -97,53 +96,52 @@ pub(crate) fn image_at(image: *const c_void) -> Image {
         // SAFETY: the caller's promise.
         unsafe { image.byte_add(offset).cast::<[u8; N]>().read_unaligned() }
     }
-    /// Reads the size of a fatbin from its header.
+    /// Returns a fatbin's size, from its header.
     ///
     /// # Safety
     ///
-    /// A fatbin begins at this address.
+    /// A fatbin starts at this address.
     unsafe fn fatbin(image: *const c_void) -> u64 {
         // SAFETY: the header has 16 bytes.
         let (header, rest) = unsafe { (u16::from_le_bytes(at(image, 6)), u64::from_le_bytes(at(image, 8))) };
         rest.saturating_add(header.into())
     }
-    let known = |kind, bytes, begin| Image { kind, bytes, content: Content::At(begin) };
+    let known = |format, bytes, begin| Image { format, bytes, content: Content::At(begin) };
     if image.is_null() {
-        return known("nothing", 0, image);
+        return known(Format::Null, 0, image);
     }
-    // SAFETY: every image has four bytes, and then the header of its kind.
+    // SAFETY: every image has at least four bytes, and the header of its kind.
     unsafe {
         match at(image, 0) {
             [0x7f, b'E', b'L', b'F'] => {
-                // Behind the ELF sections are two tables: of sections, and of program headers.
+                // A cubin ends with its section headers or its program headers.
                 let ends = [(40, 58), (32, 54)].map(|(begin, size)| {
                     let [size, count] =
                         [size, size + 2].map(|offset| u64::from(u16::from_le_bytes(at(image, offset))));
                     u64::from_le_bytes(at(image, begin)).saturating_add(size * count)
                 });
-                known("cubin", ends[0].max(ends[1]), image)
+                known(Format::Cubin, ends[0].max(ends[1]), image)
             }
-            [0x50, 0xed, 0x55, 0xba] => known("fatbin", fatbin(image), image),
+            [0x50, 0xed, 0x55, 0xba] => known(Format::Fatbin, fatbin(image), image),
             // This is the wrapper around a fatbin, as nvcc embeds it. The fatbin's address comes after two words.
             [0xb1, 0x43, 0x62, 0x46] => {
                 let inside = image.byte_add(8).cast::<*const c_void>().read_unaligned();
-                known("fatbin", if inside.is_null() { 0 } else { fatbin(inside) }, inside)
+                known(Format::Fatbin, if inside.is_null() { 0 } else { fatbin(inside) }, inside)
             }
             [first, ..] if first.is_ascii_graphic() || first.is_ascii_whitespace() => {
-                known(PTX, libc::strlen(image.cast()) as u64, image)
+                known(Format::Ptx, libc::strlen(image.cast()) as u64, image)
             }
-            _ => known("code", 0, image),
+            _ => known(Format::Unknown, 0, image),
         }
     }
 }
 
-/// Returns whether these bytes are PTX, and not machine code or a fatbin.
+/// Returns whether these bytes are PTX.
 pub(crate) fn is_ptx(image: &[u8]) -> bool {
-    image.len() >= 4 && image_at(image.as_ptr().cast()).kind == PTX
+    image.len() >= 4 && image_at(image.as_ptr().cast()).format == Format::Ptx
 }
 
-/// Returns whether these bytes are an image of their length. PTX contains no zero, because the driver reads PTX up to a
-/// zero.
+/// Returns whether these bytes are a complete image. The driver stops reading PTX at a zero.
 pub(crate) fn is_whole_image(image: &[u8]) -> bool {
     const SMALLEST: usize = 64;
     let length = |of: Image| of.bytes == image.len() as u64;
@@ -158,11 +156,11 @@ pub(crate) fn is_whole_image(image: &[u8]) -> bool {
 
 /// Returns the image in a file.
 pub(crate) fn image_in_file(name: *const c_char) -> Image {
-    let kind = "file";
+    let format = Format::File;
     if name.is_null() {
-        return Image { kind, bytes: 0, content: Content::At(ptr::null()) };
+        return Image { format, bytes: 0, content: Content::At(ptr::null()) };
     }
-    // SAFETY: a path ends with a zero.
+    // SAFETY: paths end with a zero.
     let path = unsafe { CStr::from_ptr(name) };
     let bytes = path
         .to_str()
@@ -170,7 +168,7 @@ pub(crate) fn image_in_file(name: *const c_char) -> Image {
         .and_then(|path| fs::metadata(path).ok())
         .filter(fs::Metadata::is_file)
         .map_or(0, |file| file.len());
-    Image { kind, bytes, content: Content::InFile(name) }
+    Image { format, bytes, content: Content::InFile(name) }
 }
 
 #[cfg(test)]
@@ -183,7 +181,7 @@ mod tests {
         longer_images_are_not_read();
     }
 
-    /// As on Linux before 5.14, and as in qemu's user mode, which does nothing and returns 0.
+    /// Simulates Linux before 5.14, and qemu's user mode, which does nothing and returns 0.
     #[test]
     fn nor_where_the_system_does_not_know_how_to_populate() {
         for error in [libc::EINVAL, 0] {
@@ -205,9 +203,9 @@ mod tests {
 
         // A multiple of every page size.
         const PAGE: usize = 1 << 16;
-        // The image is in front of memory that cannot be read.
+        // The image is followed by memory that can't be read.
         let none = (libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1);
-        // SAFETY: a new mapping, of which the first page is made writable and written to.
+        // SAFETY: the mapping is new. Its first page is made writable before it's written to.
         let memory = unsafe {
             let memory = libc::mmap(ptr::null_mut(), 3 * PAGE, none.0, none.1, none.2, 0).cast::<u8>();
             assert_eq!(libc::mprotect(memory.cast(), PAGE, libc::PROT_READ | libc::PROT_WRITE), 0);

@@ -1,4 +1,4 @@
-//! Sets of devices, and the devices that use each other's memory.
+//! Sets of devices, and peer access between them.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use crate::watch::known::contexts;
 use crate::watch::loader::real::{driver_function, stored};
 use crate::watch::process::locked::Locked;
 
-/// A set of devices for whose kernels a call waits. Devices whose numbers differ by 64 count as one.
+/// A set of devices whose kernels a call waits for. Ordinals are taken modulo 64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Devices(pub(crate) u64);
 
@@ -29,7 +29,7 @@ impl Devices {
     }
 }
 
-/// Returns the compute capability of a device, major and minor.
+/// Returns a device's compute capability, major and minor.
 pub(crate) fn capability(device: CUdevice) -> Option<(u32, u32)> {
     driver_function!(static GET = cuDeviceGetAttribute(*mut i32, CUdevice_attribute, CUdevice));
     let get = GET.get()?;
@@ -42,7 +42,7 @@ pub(crate) fn capability(device: CUdevice) -> Option<(u32, u32)> {
     number(MAJOR).zip(number(MINOR))
 }
 
-/// Returns all devices that the driver shows.
+/// Returns all visible devices.
 pub(crate) fn list() -> Option<impl Iterator<Item = CUdevice>> {
     driver_function!(static COUNT = cuDeviceGetCount(*mut i32));
     let count = COUNT.get()?;
@@ -50,16 +50,16 @@ pub(crate) fn list() -> Option<impl Iterator<Item = CUdevice>> {
     Some(0..stored(0, |number| unsafe { count(number) })?)
 }
 
-/// For each device, the other devices on which its memory is mapped.
+/// For each device, the others that can access its memory.
 static PEERS: Locked<HashMap<CUdevice, Devices>> = Locked::new();
 
-/// Returns the devices that use the memory of a device.
+/// Returns the devices that can access a device's memory, including itself.
 pub(crate) fn using_memory_of(device: CUdevice) -> Devices {
     let peers = PEERS.lock().get(&device).copied().unwrap_or(Devices::NONE);
     Devices::from_device(device).and(peers)
 }
 
-/// Makes a call after which the current context can use the memory of another context. The pair of devices is never
+/// Calls `real`, which lets the current context access another one's memory. The pair of devices is never
 /// forgotten, because memory may have been mapped.
 pub(crate) fn map_peer(owner: CUcontext, real: impl FnOnce() -> CUresult) -> CUresult {
     let result = real();

@@ -1,18 +1,18 @@
-//! Remembers which kernels are loaded, or launched, and what handles stand for. Asking whether a kernel was launched
-//! costs a launch a few reads; only calls that load something lock and allocate.
+//! Tracks which kernels are loaded or launched, and the objects behind handles. A launch costs a few reads.
+//! Only calls that load something lock and allocate.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::sync::Arc;
 
 use crate::preload::How;
+use crate::record;
 use crate::watch::known::contexts;
 use crate::watch::known::table::Table;
 use crate::watch::process::locked::Locked;
 
-/// Kernels that are loaded, by their keys (see `contexts::key`).
+/// The keys of loaded kernels (see `contexts::key`).
 static LOADED: Table = Table::new();
 
-/// Kernels that were launched, so that another launch neither loads anything nor enlarges the stack.
+/// The keys of launched kernels: launching them again neither loads anything nor raises the stack limit.
 static LAUNCHED: Table = Table::new();
 
 /// Returns whether a kernel is known to be loaded.
@@ -20,7 +20,6 @@ pub(crate) fn is_loaded(key: u64) -> bool {
     LOADED.has(key)
 }
 
-/// Remembers that a kernel is loaded.
 pub(crate) fn mark_loaded(key: u64) {
     LOADED.add(key);
 }
@@ -31,54 +30,51 @@ pub(crate) fn is_launched(key: u64) -> bool {
     LAUNCHED.has(key)
 }
 
-/// Remembers that a kernel was launched, and so is loaded.
+/// Marks a kernel as launched, and so as loaded.
 pub(crate) fn mark_launched(key: u64) {
     LOADED.add(key);
     LAUNCHED.add(key);
 }
 
-/// Forgets a kernel that was unloaded.
 fn forget(key: u64) {
     LOADED.remove(key);
     LAUNCHED.remove(key);
 }
 
-/// Forgets launches, because the stack limit was set: the next launch of any kernel may enlarge the stack again.
+/// Forgets launches after the stack limit was set: the next launch of any kernel may raise it again.
 pub(crate) fn forget_launches() {
     LAUNCHED.clear();
 }
 
-/// The objects that handles stand for.
 static HANDLES: Locked<Handles> = Locked::new();
 
-/// Kernels and images by their handles. Nothing is searched through, because programs load and unload tens of thousands
+/// Kernels and images by handle. All lookups are by hash, because programs load and unload tens of thousands
 /// of images.
 #[derive(Default)]
 struct Handles {
     kernels: HashMap<u64, Kernel>,
     images: HashMap<u64, Image>,
-    /// The images that a preload names.
+    /// Loaded images that are in the preload.
     contents: HashMap<Content, BTreeSet<u64>>,
 }
 
 /// An image: a module or a library.
 #[derive(Default)]
 struct Image {
-    words: Arc<str>,
-    /// The origin of the image, as a preload writes it; or nothing.
-    origin: Arc<str>,
+    /// The image as events name it, if its load was seen.
+    described: Option<record::Image>,
     content: Option<Content>,
-    /// The handles of the image's kernels, by the kernels' names. A library's kernel has several handles.
+    /// The handles of kernels, by name. A library's kernel has several.
     kernels: HashMap<String, Vec<u64>>,
-    /// The functions whose handles were obtained from a module, by name.
-    taken: HashMap<String, u64>,
-    /// The library that the module is of, or 0.
+    /// The handles that were obtained from a module, by the function's name.
+    functions: HashMap<String, u64>,
+    /// The library that the module belongs to, or 0.
     library: u64,
-    /// The modules of the library.
+    /// The library's modules.
     modules: Vec<u64>,
-    /// Whether the program keeps the code until it unloads the library.
+    /// Whether the program keeps the code in memory until it unloads the library.
     is_kept: bool,
-    /// The contexts in which the image is loaded.
+    /// The contexts that the image is loaded into.
     contexts: HashSet<u64>,
 }
 
@@ -87,7 +83,7 @@ impl Handles {
         self.images.entry(image).or_default()
     }
 
-    /// Adds a handle of a kernel, or replaces the kernel that the handle stood for.
+    /// Adds a kernel's handle, which may have been another kernel's before.
     fn add_kernel(&mut self, handle: u64, kernel: Kernel) {
         if self.kernels.get(&handle) == Some(&kernel) {
             return;
@@ -98,13 +94,13 @@ impl Handles {
         {
             others.retain(|other| *other != handle);
         }
-        // Image 0 stands for an image that is not known.
+        // 0 is an unknown image.
         if kernel.image != 0 {
             self.image(kernel.image).kernels.entry(kernel.name).or_default().push(handle);
         }
     }
 
-    /// Forgets an image and its kernels, and the modules of a library.
+    /// Removes an image with its kernels and modules.
     fn remove(&mut self, image: u64, contexts: &[u64]) {
         let Some(gone) = self.images.remove(&image) else { return };
         for handle in gone.kernels.into_values().flatten() {
@@ -128,35 +124,25 @@ impl Handles {
     }
 }
 
-/// The images that threads are loading, by the numbers of the threads.
-static LOADING: Locked<HashMap<u32, Loading>> = Locked::new();
-
-/// An image that is being loaded.
-#[derive(Clone, Default)]
-pub(crate) struct Loading {
-    pub(crate) kind: &'static str,
-    pub(crate) bytes: u64,
-    pub(crate) origin: Arc<str>,
-}
+/// The images being loaded, by thread.
+static LOADING: Locked<HashMap<u32, record::Image>> = Locked::new();
 
 /// Makes a call that loads an image. Meanwhile `find_loading` returns the image.
-pub(crate) fn while_loading<T>(thread: u32, image: Loading, load: impl FnOnce() -> T) -> T {
+pub(crate) fn while_loading<T>(thread: u32, image: record::Image, load: impl FnOnce() -> T) -> T {
     LOADING.lock().insert(thread, image);
     let result = load();
     LOADING.lock().remove(&thread);
     result
 }
 
-/// Returns the image that a thread is loading.
-pub(crate) fn find_loading(thread: u32) -> Option<Loading> {
+/// Returns the image that a thread is loading now.
+pub(crate) fn find_loading(thread: u32) -> Option<record::Image> {
     LOADING.lock().get(&thread).cloned()
 }
 
-/// The key that tells the images of a preload apart: how they are loaded, and the address of their bytes, which are
-/// read once.
+/// Identifies an image of the preload: how it's loaded, and the address of its bytes, which are read once.
 pub(crate) type Content = (How, usize);
 
-/// A kernel, by one of its handles.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Kernel {
     name: String,
@@ -164,81 +150,77 @@ struct Kernel {
     image: u64,
 }
 
-/// Remembers the name of a kernel, and its image.
+/// Adds a kernel's handle with its name and its image.
 pub(crate) fn add_name(handle: u64, name: &str, image: u64) {
     HANDLES.lock().add_kernel(handle, Kernel { name: name.to_owned(), image });
 }
 
-/// Remembers another handle of the same kernel.
-pub(crate) fn add_handle(handle: u64, as_of: u64) {
+/// Adds another handle of a kernel.
+pub(crate) fn add_handle(handle: u64, existing: u64) {
     let mut handles = HANDLES.lock();
-    if let Some(kernel) = handles.kernels.get(&as_of).cloned() {
+    if let Some(kernel) = handles.kernels.get(&existing).cloned() {
         handles.add_kernel(handle, kernel);
     }
 }
 
-/// Returns the name of a kernel.
 pub(crate) fn name_of(handle: u64) -> Option<String> {
     HANDLES.lock().kernels.get(&handle).map(|kernel| kernel.name.clone())
 }
 
-/// Returns the description of a kernel's image, and the image's origin.
-pub(crate) fn image_of(kernel: u64) -> Option<(Arc<str>, Arc<str>)> {
+/// Returns description and origin of a kernel's image.
+pub(crate) fn image_of(kernel: u64) -> Option<record::Image> {
     let handles = HANDLES.lock();
-    let Image { words, origin, .. } = handles.images.get(&handles.kernels.get(&kernel)?.image)?;
-    Some((words.clone(), origin.clone()))
+    handles.images.get(&handles.kernels.get(&kernel)?.image)?.described.clone()
 }
 
-/// Returns the origin of an image.
-pub(crate) fn origin_of(image: u64) -> Option<Arc<str>> {
-    HANDLES.lock().images.get(&image).map(|image| image.origin.clone())
+/// Returns an image by its handle.
+pub(crate) fn image_at(image: u64) -> Option<record::Image> {
+    HANDLES.lock().images.get(&image)?.described.clone()
 }
 
-/// Returns the handles of loaded images with this content, as far as `fits` accepts them.
+/// Returns the handles of loaded images with this content that `fits` accepts.
 pub(crate) fn find_images(content: Content, fits: impl Fn(u64) -> bool) -> Vec<u64> {
     let handles = HANDLES.lock();
     handles.contents.get(&content).into_iter().flatten().copied().filter(|handle| fits(*handle)).collect()
 }
 
-/// Remembers an image that was loaded, with its description and its origin. The handle may have been that of another
-/// image, whose context is gone.
-pub(crate) fn add_image(handle: u64, words: &str, origin: &str, content: Option<Content>) {
+/// Adds a loaded image. The handle may have been that of another one, whose context was destroyed.
+pub(crate) fn add_image(handle: u64, described: record::Image, content: Option<Content>) {
     let contexts = contexts::list();
     let mut handles = HANDLES.lock();
     handles.remove(handle, &contexts);
     if let Some(content) = content {
         handles.contents.entry(content).or_default().insert(handle);
     }
-    let image = Image { words: words.into(), origin: origin.into(), content, ..Image::default() };
+    let image = Image { described: Some(described), content, ..Image::default() };
     handles.images.insert(handle, image);
 }
 
-/// Remembers that the handle of a function was obtained from a module. The function may be loaded only by its launch.
+/// Adds the handle of a function that was obtained from a module, and may not be loaded yet.
 pub(crate) fn add_function(module: u64, name: &str, function: u64) {
-    HANDLES.lock().image(module).taken.insert(name.to_owned(), function);
+    HANDLES.lock().image(module).functions.insert(name.to_owned(), function);
 }
 
-/// Returns the handle of the function of this name that was obtained from a module.
+/// Returns the handle of this name that was obtained from a module.
 pub(crate) fn find_function(module: u64, name: &str) -> Option<u64> {
-    HANDLES.lock().images.get(&module)?.taken.get(name).copied()
+    HANDLES.lock().images.get(&module)?.functions.get(name).copied()
 }
 
-/// Remembers that the program keeps the code of a library.
+/// Marks a library whose code the program keeps in memory.
 pub(crate) fn mark_kept(library: u64) {
     HANDLES.lock().image(library).is_kept = true;
 }
 
-/// Returns whether the program keeps the code of a library until it unloads the library.
+/// Returns whether the program keeps a library's code in memory until it unloads the library.
 pub(crate) fn is_kept(library: u64) -> bool {
     HANDLES.lock().images.get(&library).is_some_and(|image| image.is_kept)
 }
 
-/// Remembers that a library is loaded in a context.
 pub(crate) fn mark_library_loaded(library: u64, context: u64) {
     HANDLES.lock().image(library).contexts.insert(context);
 }
 
-/// Remembers that the image of a kernel is loaded in a context.
+/// Marks a kernel's image as loaded in a context.
 pub(crate) fn mark_image_loaded(kernel: u64, context: u64) {
     let mut handles = HANDLES.lock();
     if let Some(image) = handles.kernels.get(&kernel).map(|kernel| kernel.image) {
@@ -246,12 +228,11 @@ pub(crate) fn mark_image_loaded(kernel: u64, context: u64) {
     }
 }
 
-/// Returns whether a library is known to be loaded in a context.
 pub(crate) fn is_library_loaded(library: u64, context: u64) -> bool {
     HANDLES.lock().images.get(&library).is_some_and(|image| image.contexts.contains(&context))
 }
 
-/// Returns whether the kernel of this name, in a module or in the library that the module is of, is known to be loaded in the current
+/// Returns whether the kernel of this name, in a module or its library, is known to be loaded in the current
 /// context.
 pub(crate) fn is_loaded_in(module: u64, kernel: &str) -> bool {
     let of_name: Vec<u64> = {
@@ -263,25 +244,25 @@ pub(crate) fn is_loaded_in(module: u64, kernel: &str) -> bool {
     of_name.into_iter().any(|handle| is_loaded(contexts::key(handle, 0)))
 }
 
-/// Remembers that a module is that of a library in some context.
+/// Adds a library's module in some context.
 pub(crate) fn add_module(module: u64, library: u64) {
     let mut handles = HANDLES.lock();
     let its = handles.image(library);
-    let (words, origin) = (its.words.clone(), its.origin.clone());
+    let described = its.described.clone();
     if handles.image(module).library != library {
         handles.image(library).modules.push(module);
     }
     let image = handles.image(module);
-    (image.words, image.origin, image.library) = (words, origin, library);
+    (image.described, image.library) = (described, library);
 }
 
-/// Forgets an image that was unloaded, and the modules of a library: their handles may soon stand for other kernels.
+/// Forgets an unloaded image with its modules: their handles may be reused.
 pub(crate) fn forget_image(image: u64) {
     let contexts = contexts::list();
     HANDLES.lock().remove(image, &contexts);
 }
 
-/// Forgets what was loaded in a context that was destroyed, including its modules.
+/// Forgets everything in a destroyed context, including these modules.
 pub(crate) fn forget_context(context: u64, modules: &HashSet<u64>) {
     let mut handles = HANDLES.lock();
     handles.kernels.keys().for_each(|handle| forget(contexts::key_in(*handle, context)));
@@ -317,7 +298,7 @@ mod tests {
         assert_eq!((is_loaded(0x3000), name_of(0x3000)), (false, None));
     }
 
-    /// Returns the time that this thread has computed. Other work on the machine does not count.
+    /// Returns this thread's processor time, which other work on the machine doesn't affect.
     fn computed() -> Duration {
         let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: `time` has room for the answer.
@@ -332,7 +313,7 @@ mod tests {
         let content = |image| (How::Module, image as usize);
         let begun = computed();
         for image in images() {
-            add_image(image, "image", "", Some(content(image)));
+            add_image(image, record::Image::default(), Some(content(image)));
             add_name(image + 1, "kernel", image);
             add_function(image, "kernel", image + 1);
             mark_library_loaded(image, 7);
@@ -357,9 +338,9 @@ mod tests {
         add_function(41, "kernel", 0x4000);
         mark_loaded(0x4000);
         // The context of module 41 is gone, and nobody has seen that.
-        add_image(41, "another", "", None);
+        add_image(41, record::Image::default(), None);
         assert_eq!((find_function(41, "kernel"), is_loaded_in(41, "kernel")), (None, false));
         forget_image(4);
-        assert_eq!(origin_of(41).as_deref(), Some(""), "it is no module of that library any more");
+        assert!(image_at(41).is_some(), "it is no module of that library any more");
     }
 }

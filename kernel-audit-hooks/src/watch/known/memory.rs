@@ -1,4 +1,4 @@
-//! Asks the driver about an address. Asking never waits.
+//! Queries the driver about addresses, which never waits.
 
 use std::collections::HashSet;
 use std::ffi::c_void;
@@ -16,11 +16,11 @@ pub(crate) fn is_known(address: u64) -> bool {
     attribute(CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address).is_some()
 }
 
-/// Returns the devices that use memory of the driver: all devices, if the memory is managed.
+/// Returns the devices that can access memory: all of them, if it's managed or not the driver's.
 pub(crate) fn devices(address: u64) -> Devices {
     let ordinal = attribute(CUpointer_attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address);
     match ordinal {
-        // The driver stores 32 bits. Negative numbers are no devices.
+        // The driver stores 32 bits. Negative numbers mean no device.
         Some(ordinal) if !is_managed(address) && ordinal as CUdevice >= 0 => {
             devices::using_memory_of(ordinal as CUdevice)
         }
@@ -50,23 +50,22 @@ pub(crate) fn is_of_host(address: u64) -> bool {
         && !is_managed(address)
 }
 
-/// Returns whether an address is inside of an allocation. A free takes only the beginning of an allocation.
+/// Returns whether an address is within an allocation, but not its start. Only the start can be freed.
 pub(crate) fn is_inside(address: u64) -> bool {
     let start = attribute(CUpointer_attribute::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address);
     start.is_some_and(|start| start != address)
 }
 
-/// Returns whether memory is of a pool, and is therefore freed without waiting.
+/// Returns whether memory is from a pool, and is therefore freed without waiting.
 pub(crate) fn is_pooled(address: u64) -> bool {
-    // Drivers before CUDA 11.3 have no pools, and refuse.
+    // Drivers before CUDA 11.3 don't know the attribute, and have no pools.
     attribute(CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, address).is_some_and(|pool| pool != 0)
 }
 
-/// Memory of the program that the program has registered. The driver does not tell such memory from its own host
-/// memory.
+/// Host memory that the program has registered. To the driver it looks like its own host memory.
 static REGISTERED: Locked<HashSet<u64>> = Locked::new();
 
-/// Makes a call that registers memory of the program.
+/// Calls `real`, which registers host memory.
 pub(crate) fn register(address: *mut c_void, real: impl FnOnce() -> CUresult) -> CUresult {
     let result = real();
     if result == CUresult::CUDA_SUCCESS {
@@ -86,6 +85,6 @@ pub(crate) fn forget_registered(address: u64) {
 fn attribute(which: CUpointer_attribute, address: u64) -> Option<u64> {
     driver_function!(static GET = cuPointerGetAttribute(*mut c_void, CUpointer_attribute, CUdeviceptr));
     let get = GET.get()?;
-    // SAFETY: the value has room for a number or a handle. The address is only looked up.
+    // SAFETY: the value has room for a number or a handle. The address isn't accessed.
     stored(0_u64, |value| unsafe { get(ptr::from_mut(value).cast(), which, address) })
 }

@@ -1,4 +1,4 @@
-//! Finds where the bytes of an image come from: from which file of the process, and from which offset in it.
+//! Finds an image's origin: a mapped file and an offset in it, or a copy.
 
 use std::ffi::c_void;
 use std::path::PathBuf;
@@ -8,21 +8,20 @@ use crate::preload::{How, Origin, keep_copy};
 use crate::watch::loader::mapped;
 use crate::watch::record::recording::may_be;
 
-/// Returns the origin of an image that a program gives to the driver: a part of a file that the loader has mapped, or a copy.
+/// Returns the origin of an image: a part of a file that the loader has mapped, or else of a copy.
 pub(crate) fn find(image: &[u8], hash: u64, how: How) -> Option<Origin> {
     let bytes = image.len() as u64;
     let (path, offset) = file_at(image.as_ptr().cast(), bytes).or_else(|| Some((copy(image, hash)?, 0)))?;
     Some(Origin::new(path.to_str()?, offset, bytes, hash, how))
 }
 
-/// Copies an image that is in no file, if there is a folder for copies. The copy has a zero at its end, because the
-/// driver reads PTX up to a zero.
+/// Copies an image that's in no file, if there's a folder for copies. A zero is appended to end PTX.
 fn copy(content: &[u8], hash: u64) -> Option<PathBuf> {
     let folder = Audit::chosen().images.as_ref().filter(|_| may_be(content.len() + 1))?;
     keep_copy(folder, content, hash).ok()
 }
 
-/// Returns the file from which these bytes are mapped, and the offset of the bytes in the file.
+/// Returns the file that these bytes are mapped from, and their offset in it.
 fn file_at(address: *const c_void, bytes: u64) -> Option<(PathBuf, u64)> {
     let (address, mut found) = (address.addr() as u64, None);
     mapped::each(&mut |file| {

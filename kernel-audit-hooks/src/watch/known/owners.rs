@@ -1,11 +1,11 @@
-//! Remembers the contexts that modules and arrays belong to, because the driver does not tell.
+//! Tracks the contexts that modules and arrays belong to. The driver has no query for that.
 
 use std::collections::{HashMap, HashSet};
 
 use crate::watch::known::contexts;
 use crate::watch::process::locked::Locked;
 
-/// The owner of memory or code, which is gone with its owner.
+/// The owner of memory or code, whose end is also theirs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
     Context(u64),
@@ -14,13 +14,13 @@ pub(crate) enum Owner {
 
 static CONTEXTS: Locked<HashMap<u64, u64>> = Locked::new();
 
-/// Remembers that the object of this handle was made in the current context.
+/// Adds an object that was created in the current context.
 pub(crate) fn add(handle: u64) {
     let context = contexts::current();
     CONTEXTS.lock().insert(handle, context);
 }
 
-/// Returns the context in which an object was made, if that was seen.
+/// Returns the context that an object was created in, if that was seen.
 pub(crate) fn find(handle: u64) -> Option<Owner> {
     CONTEXTS.lock().get(&handle).map(|context| Owner::Context(*context))
 }

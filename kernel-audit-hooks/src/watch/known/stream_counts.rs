@@ -1,12 +1,11 @@
-//! Counts the most streams that each context has had at once. Above a limit, making one stream more than ever before
+//! Tracks each context's maximum number of streams. Above a limit, creating more streams than ever before
 //! waits for the device.
 
 use std::collections::HashMap;
 
 use crate::watch::process::locked::Locked;
 
-/// The number of streams of a context that are made without waiting. Measured: with 34 streams none waited, with 36 all
-/// did.
+/// The number of streams that a context can have without waiting, as measured: none waited at 34, all at 36.
 const MOST: usize = 34;
 
 static STREAMS: Locked<Streams> = Locked::new();
@@ -15,17 +14,17 @@ static STREAMS: Locked<Streams> = Locked::new();
 struct Streams {
     contexts: HashMap<u64, Count>,
     /// The context of each stream.
-    of: HashMap<u64, u64>,
+    stream_contexts: HashMap<u64, u64>,
 }
 
 #[derive(Default)]
 struct Count {
-    /// The number of streams now, including those that are being made.
+    /// The current number, including streams that are being created.
     alive: usize,
     most: usize,
 }
 
-/// Counts a stream that is about to be made. Returns whether making it waits.
+/// Counts a stream that's about to be created, and returns whether that will wait.
 pub(crate) fn begin(context: u64) -> bool {
     let mut streams = STREAMS.lock();
     let count = streams.contexts.entry(context).or_default();
@@ -33,33 +32,32 @@ pub(crate) fn begin(context: u64) -> bool {
     count.alive > count.most.max(MOST)
 }
 
-/// Ends what [`begin`] began: the stream was made, or could not be.
+/// Completes [`begin`]: `stream` was created, or `None` could be.
 pub(crate) fn finish(context: u64, stream: Option<u64>) {
     let mut streams = STREAMS.lock();
     let Some(count) = streams.contexts.get_mut(&context) else { return };
     match stream {
         Some(stream) => {
             count.most = count.most.max(count.alive);
-            streams.of.insert(stream, context);
+            streams.stream_contexts.insert(stream, context);
         }
         None => count.alive = count.alive.saturating_sub(1),
     }
 }
 
-/// Counts that a stream was destroyed.
 pub(crate) fn forget(stream: u64) {
     let mut streams = STREAMS.lock();
-    let Some(context) = streams.of.remove(&stream) else { return };
+    let Some(context) = streams.stream_contexts.remove(&stream) else { return };
     if let Some(count) = streams.contexts.get_mut(&context) {
         count.alive = count.alive.saturating_sub(1);
     }
 }
 
-/// Forgets a context that is gone, and its streams.
+/// Forgets a destroyed context and its streams.
 pub(crate) fn forget_context(context: u64) {
     let mut streams = STREAMS.lock();
     streams.contexts.remove(&context);
-    streams.of.retain(|_, its| *its != context);
+    streams.stream_contexts.retain(|_, its| *its != context);
 }
 
 #[cfg(test)]

@@ -1,5 +1,4 @@
-//! A set of numbers that one thread reads while others add to it. Looking up a number costs a few reads and no lock;
-//! the set grows as needed.
+//! A concurrent set of numbers. Lookups cost a few reads and no lock, and the set grows as needed.
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -7,57 +6,57 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 /// The number of slots in the first table. Most programs have fewer kernels.
 const FIRST: usize = 1 << 16;
 
-/// The value of a slot whose number was removed. Other numbers may be in the slots after it.
-const GONE: u64 = u64::MAX;
+/// Replaces a number that was removed, so that probing continues with the next slot.
+const TOMBSTONE: u64 = u64::MAX;
 
-/// The most slots that a number may lie after the slot of its hash.
-const REACH: usize = 64;
+/// The number of slots to probe.
+const PROBES: usize = 64;
 
 /// A set of numbers other than 0 and the largest.
 pub(crate) struct Table {
     first: [AtomicU64; FIRST],
-    /// Further tables, each twice as large as the one before, for numbers that found no room there.
-    more: AtomicPtr<More>,
+    /// A list of further tables, each twice as large as the one before it, for when no slot is free.
+    overflow: AtomicPtr<Overflow>,
 }
 
-struct More {
+struct Overflow {
     slots: Box<[AtomicU64]>,
-    next: AtomicPtr<More>,
+    next: AtomicPtr<Overflow>,
 }
 
 impl Table {
     pub(crate) const fn new() -> Self {
-        Table { first: [const { AtomicU64::new(0) }; FIRST], more: AtomicPtr::new(ptr::null_mut()) }
+        Table { first: [const { AtomicU64::new(0) }; FIRST], overflow: AtomicPtr::new(ptr::null_mut()) }
     }
 
     #[inline]
     pub(crate) fn has(&self, number: u64) -> bool {
-        match look(&self.first, number) {
+        match contains(&self.first, number) {
             Some(found) => found,
-            None => self.more().any(|more| look(&more.slots, number) == Some(true)),
+            None => self.overflow().any(|table| contains(&table.slots, number) == Some(true)),
         }
     }
 
     pub(crate) fn add(&self, number: u64) {
-        if self.has(number) || take(&self.first, number) {
+        if self.has(number) || insert(&self.first, number) {
             return;
         }
-        let mut last = &self.more;
+        let mut last = &self.overflow;
         let mut size = FIRST;
         loop {
             // SAFETY: tables are never freed.
-            let more = unsafe { &*next(last, size * 2) };
-            if take(&more.slots, number) {
+            let table = unsafe { &*next(last, size * 2) };
+            if insert(&table.slots, number) {
                 return;
             }
-            (last, size) = (&more.next, more.slots.len());
+            (last, size) = (&table.next, table.slots.len());
         }
     }
 
     pub(crate) fn remove(&self, number: u64) {
         for slots in self.tables() {
             for slot in slots_for(slots, number) {
-                let _ = slot.compare_exchange(number, GONE, Ordering::Relaxed, Ordering::Relaxed);
+                let _ = slot.compare_exchange(number, TOMBSTONE, Ordering::Relaxed, Ordering::Relaxed);
             }
         }
     }
@@ -67,15 +66,15 @@ impl Table {
     }
 
     fn tables(&self) -> impl Iterator<Item = &[AtomicU64]> {
-        [&self.first[..]].into_iter().chain(self.more().map(|more| &*more.slots))
+        [&self.first[..]].into_iter().chain(self.overflow().map(|table| &*table.slots))
     }
 
-    fn more(&self) -> impl Iterator<Item = &More> {
-        let at = |link: &AtomicPtr<More>| {
-            // SAFETY: a link is null or leads to a table, which is never freed.
+    fn overflow(&self) -> impl Iterator<Item = &Overflow> {
+        let at = |link: &AtomicPtr<Overflow>| {
+            // SAFETY: a link is null or points to a table, which is never freed.
             unsafe { link.load(Ordering::Acquire).as_ref() }
         };
-        std::iter::successors(at(&self.more), move |more| at(&more.next))
+        std::iter::successors(at(&self.overflow), move |table| at(&table.next))
     }
 }
 
@@ -83,13 +82,12 @@ impl Table {
 fn slots_for(slots: &[AtomicU64], number: u64) -> impl Iterator<Item = &AtomicU64> {
     // The golden ratio spreads handles, which are multiples of a power of two.
     let hash = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - slots.len().trailing_zeros());
-    (0..REACH).map(move |step| &slots[(hash as usize + step) % slots.len()])
+    (0..PROBES).map(move |step| &slots[(hash as usize + step) % slots.len()])
 }
 
-/// Returns whether a number is in the table. Returns `None` if all slots for the number are taken, so that it may be in
-/// the next table.
+/// Returns whether a number is in this table, or `None` if it may be in the next, because all slots are taken.
 #[inline]
-fn look(slots: &[AtomicU64], number: u64) -> Option<bool> {
+fn contains(slots: &[AtomicU64], number: u64) -> Option<bool> {
     for slot in slots_for(slots, number) {
         match slot.load(Ordering::Relaxed) {
             0 => return Some(false),
@@ -100,28 +98,28 @@ fn look(slots: &[AtomicU64], number: u64) -> Option<bool> {
     None
 }
 
-/// Puts a number into a free slot. Returns whether there was one.
-fn take(slots: &[AtomicU64], number: u64) -> bool {
+/// Inserts a number, and returns whether there was a free slot.
+fn insert(slots: &[AtomicU64], number: u64) -> bool {
     slots_for(slots, number).any(|slot| {
         let free = slot.load(Ordering::Relaxed);
-        matches!(free, 0 | GONE)
+        matches!(free, 0 | TOMBSTONE)
             && slot.compare_exchange(free, number, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     })
 }
 
-/// Returns the table that a link leads to, and creates it if there is none.
+/// Returns the table that a link points to, which is created if necessary.
 #[cold]
-fn next(link: &AtomicPtr<More>, size: usize) -> *const More {
+fn next(link: &AtomicPtr<Overflow>, size: usize) -> *const Overflow {
     let there = link.load(Ordering::Acquire);
     if !there.is_null() {
         return there;
     }
     let slots = (0..size).map(|_| AtomicU64::new(0)).collect();
-    let new = Box::into_raw(Box::new(More { slots, next: AtomicPtr::new(ptr::null_mut()) }));
+    let new = Box::into_raw(Box::new(Overflow { slots, next: AtomicPtr::new(ptr::null_mut()) }));
     match link.compare_exchange(ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => new,
         Err(theirs) => {
-            // SAFETY: the table was made above, and no other thread has it.
+            // SAFETY: the table was created above, and was never shared.
             drop(unsafe { Box::from_raw(new) });
             theirs
         }
@@ -132,7 +130,7 @@ fn next(link: &AtomicPtr<More>, size: usize) -> *const More {
 mod tests {
     use super::*;
 
-    /// Programs on 8 GPUs have 21,504 kernels in each context.
+    /// Programs on 8 GPUs have been seen with 21,504 kernels in each context.
     #[test]
     fn nothing_is_forgotten_however_many_there_are() {
         static TABLE: Table = Table::new();

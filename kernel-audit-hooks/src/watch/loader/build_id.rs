@@ -1,16 +1,14 @@
-//! Reads the build id of a library in this process. By the build id, a linker tells each library from every other, also
-//! from one of the same name.
+//! Reads the build ids of mapped libraries, which distinguish builds of a library with the same name.
 
 use crate::watch::loader::mapped::Mapped;
 
-/// The type of the note, and the name of the note's owner.
 const NT_GNU_BUILD_ID: u32 = 3;
 const GNU: &[u8] = b"GNU\0";
 
-/// Reads the build id of a file, in hexadecimal digits, if it has one.
+/// Returns the build id of a file in hexadecimal digits, if it has one.
 ///
-/// The program header for notes of NVIDIA's wheels for CUDA 12 leads to zeros: a tool has moved the note into a segment that it
-/// has added. So such small segments are searched, too.
+/// In NVIDIA's wheels for CUDA 12, the program header for notes points to zeros, because a tool has moved the
+/// note to a small segment of its own. So small segments are searched, too.
 pub(crate) fn read(file: &Mapped<'_>) -> Option<String> {
     const SMALL: u64 = 1 << 16;
     let bytes = |header: &libc::Elf64_Phdr| file.rest(file.start(header))?.get(..header.p_filesz as usize);
@@ -22,14 +20,14 @@ pub(crate) fn read(file: &Mapped<'_>) -> Option<String> {
     })
 }
 
-/// Finds a build id anywhere in the bytes, as linkers write it: a note of 20 bytes.
+/// Finds a build id of the usual 20 bytes anywhere in a segment.
 fn moved_id(bytes: &[u8]) -> Option<String> {
     const HEAD: &[u8; 16] = b"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0";
     let words = bytes.chunks(4).enumerate().map(|(index, _)| &bytes[4 * index..]);
     words.into_iter().find(|rest| rest.starts_with(HEAD)).and_then(|note| id_among(note, 4))
 }
 
-/// Finds the build id in a segment of notes. Each note has three numbers, then a name and bytes, both padded.
+/// Finds the build id in a segment of notes. A note has three numbers, a padded name and padded bytes.
 fn id_among(mut notes: &[u8], align: usize) -> Option<String> {
     let align = if align == 8 { 8 } else { 4 };
     loop {

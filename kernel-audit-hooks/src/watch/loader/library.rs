@@ -1,11 +1,11 @@
-//! Opens libraries by the loader.
+//! A library opened by `dlopen`.
 
 use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::ptr;
 
-/// An open library. Dropping this value closes the library.
+/// An open library, which is closed on drop.
 pub(crate) struct Library(*mut c_void);
 
 // SAFETY: the loader's handles may be used from any thread.
@@ -16,13 +16,13 @@ unsafe impl Sync for Library {}
 impl Library {
     /// Opens a library, or returns the loader's message.
     pub(crate) fn open(name: &CStr, flags: c_int) -> Result<Library, String> {
-        // SAFETY: the library is a driver, and loading a driver does what every program that uses a GPU does; or a
-        // stub, which has no code.
+        // SAFETY: callers open a driver or parts of NVRTC, which run no other initializers than in any
+        // program that uses them, or a stub without code.
         let handle = unsafe { libc::dlopen(name.as_ptr(), flags) };
         if !handle.is_null() {
             return Ok(Library(handle));
         }
-        // SAFETY: the message is this thread's last message, or null: that a library is not open is no error.
+        // SAFETY: the message is this thread's, or null if `RTLD_NOLOAD` didn't find the library open.
         let text = unsafe { libc::dlerror().as_ref() };
         // SAFETY: messages end with a zero.
         Err(text
@@ -35,21 +35,21 @@ impl Library {
         unsafe { libc::dlsym(self.0, name.as_ptr()) }
     }
 
-    /// Returns the file that the loader found.
+    /// Returns the path of the library's file.
     pub(crate) fn path(&self) -> PathBuf {
         let Some(map) = self.map() else { return PathBuf::new() };
-        // SAFETY: the text ends with a zero, and is there as long as the library is open.
+        // SAFETY: the text ends with a zero, and lives as long as the library is open.
         OsStr::from_bytes(unsafe { CStr::from_ptr(map.name) }.to_bytes()).into()
     }
 
-    /// Returns the load bias, which is added to the addresses in the file.
+    /// Returns the load bias, which the loader adds to the addresses in the file.
     pub(crate) fn base(&self) -> u64 {
         self.map().map_or(0, |map| map.offset as u64)
     }
 
     fn map(&self) -> Option<&LinkMap> {
         let mut map: *const LinkMap = ptr::null();
-        // SAFETY: the request stores the address of a `LinkMap`, which stays as long as the library is open.
+        // SAFETY: the request stores the address of a `LinkMap`, which lives as long as the library is open.
         unsafe {
             let found = libc::dlinfo(self.0, libc::RTLD_DI_LINKMAP, (&raw mut map).cast()) == 0;
             if found { map.as_ref() } else { None }
@@ -57,7 +57,7 @@ impl Library {
     }
 }
 
-/// The beginning of glibc's `struct link_map`.
+/// The first fields of glibc's `struct link_map`.
 #[repr(C)]
 struct LinkMap {
     offset: usize,
@@ -66,7 +66,7 @@ struct LinkMap {
 
 impl Drop for Library {
     fn drop(&mut self) {
-        // SAFETY: the handle is open, and nothing of the library is used afterwards.
+        // SAFETY: the handle is open, and nothing in the library is used afterwards.
         unsafe { libc::dlclose(self.0) };
     }
 }

@@ -1,4 +1,4 @@
-//! Finds the driver behind the hooks: the library that the program would have found.
+//! Finds the real driver and its functions: the library that the program would use without the hooks.
 
 use std::ffi::{CStr, CString, c_void};
 use std::marker::PhantomData;
@@ -16,11 +16,11 @@ use crate::watch::loader::library::Library;
 use crate::watch::loader::{mapped, symbols};
 use crate::watch::process::fork;
 
-/// A function of the driver behind the hooks, looked up once. `F` is the type of a pointer to the function.
+/// A function of the real driver, looked up once. `F` is the type of a pointer to it.
 pub(crate) struct Function<F> {
     name: &'static CStr,
     address: AtomicPtr<c_void>,
-    of: PhantomData<F>,
+    kind: PhantomData<F>,
 }
 
 impl<F: Copy> Function<F> {
@@ -29,10 +29,10 @@ impl<F: Copy> Function<F> {
     /// `F` is the type of a pointer to the driver's function of this name.
     pub(crate) const unsafe fn new(name: &'static CStr) -> Self {
         const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
-        Function { name, address: AtomicPtr::new(ptr::null_mut()), of: PhantomData }
+        Function { name, address: AtomicPtr::new(ptr::null_mut()), kind: PhantomData }
     }
 
-    /// Returns the function, if the driver behind the hooks has it.
+    /// Returns the function, if the driver exports it.
     #[inline]
     pub(crate) fn get(&self) -> Option<F> {
         match self.function(self.address.load(Ordering::Relaxed)) {
@@ -41,20 +41,20 @@ impl<F: Copy> Function<F> {
         }
     }
 
-    /// Returns the function, and whether its calls are watched. Before the function is looked up, `begin` tells whether
-    /// calls can be watched. If they cannot, the next call asks again.
+    /// Returns the function, and whether its calls are watched. Runs `prepare` first, which returns whether
+    /// calls can be watched, unless it has succeeded before.
     #[inline]
-    pub(crate) fn get_after(&self, begin: fn() -> bool) -> Option<(F, bool)> {
+    pub(crate) fn get_after(&self, prepare: fn() -> bool) -> Option<(F, bool)> {
         match self.function(self.address.load(Ordering::Relaxed)) {
-            None => self.begin(begin),
+            None => self.prepare(prepare),
             found => found.map(|function| (function, true)),
         }
     }
 
     #[cold]
-    fn begin(&self, begin: fn() -> bool) -> Option<(F, bool)> {
+    fn prepare(&self, prepare: fn() -> bool) -> Option<(F, bool)> {
         fork::undivided(|| {
-            let is_watched = begin();
+            let is_watched = prepare();
             let address = if is_watched { self.look_up() } else { symbol(self.name) };
             Some((self.function(address)?, is_watched))
         })
@@ -81,17 +81,15 @@ impl<F: Copy> Function<F> {
     }
 }
 
-/// The address that stands for a function which the driver does not have. Null stands for a function that was not
-/// looked up.
+/// Marks a function that the driver doesn't export. Null marks one that hasn't been looked up.
 const MISSING: *mut c_void = ptr::without_provenance_mut(1);
 
-/// Returns what the driver stores in place of `value`, if the call succeeds.
-pub(crate) fn stored<T>(mut value: T, ask: impl FnOnce(&mut T) -> CUresult) -> Option<T> {
-    (ask(&mut value) == CUresult::CUDA_SUCCESS).then_some(value)
+/// Returns the value that a call of the driver stores, if the call succeeds. `value` is the initial one.
+pub(crate) fn stored<T>(mut value: T, call: impl FnOnce(&mut T) -> CUresult) -> Option<T> {
+    (call(&mut value) == CUresult::CUDA_SUCCESS).then_some(value)
 }
 
-/// Declares a function of the driver behind the hooks. The type is that of cudarc's bindings, which the compiler checks
-/// unless the function is `unbound`.
+/// Declares a function of the real driver. Its type must be that in cudarc's bindings, unless it's `unbound`.
 macro_rules! driver_function {
     (static $function:ident = $name:ident($($ty:ty),*)) => {
         const _: unsafe fn($($ty),*) -> CUresult = cudarc::driver::sys::$name;
@@ -106,7 +104,6 @@ macro_rules! driver_function {
 }
 pub(crate) use driver_function;
 
-/// Converts a name that ends with a zero.
 pub(crate) const fn c_name(name: &'static str) -> &'static CStr {
     match CStr::from_bytes_with_nul(name.as_bytes()) {
         Ok(name) => name,
@@ -114,22 +111,21 @@ pub(crate) const fn c_name(name: &'static str) -> &'static CStr {
     }
 }
 
-/// Returns a function of the driver behind the hooks, or null. The function is read from the driver's own tables:
-/// libraries that share a GPU put themselves in front of `dlsym`, and would return functions that call the hooks again.
+/// Returns a function of the real driver, or null. This doesn't use `dlsym`: libraries that share a GPU
+/// interpose it, and would return functions that call the hooks again.
 pub(crate) fn symbol(name: &CStr) -> *mut c_void {
     let address = driver().and_then(|driver| symbols::find_from(driver, name));
     address.map_or(ptr::null_mut(), |address| ptr::with_exposed_provenance_mut(address as usize))
 }
 
-/// Returns the load bias of the driver behind the hooks, if there is one. The driver is never closed.
+/// Returns the load bias of the real driver, if there is one. The driver is never closed.
 pub(crate) fn driver() -> Option<u64> {
     static OPEN: OnceLock<Option<u64>> = OnceLock::new();
-    // The driver is found by its path, because its name is that of the hooks. The library in front has loaded it.
+    // By path, because the hooks have the driver's name. The interposer has usually loaded the driver by now.
     let path = Audit::chosen().driver.as_ref()?;
     *fork::once(&OPEN, || mapped::base_of(path).or_else(|| open(path)))
 }
 
-/// Opens a driver that is never closed.
 fn open(path: &Path) -> Option<u64> {
     let path = CString::new(path.as_os_str().as_bytes()).ok()?;
     Some(mem::ManuallyDrop::new(Library::open(&path, libc::RTLD_NOW).ok()?).base())

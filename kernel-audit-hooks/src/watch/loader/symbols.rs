@@ -1,5 +1,5 @@
-//! Finds the functions that a mapped file exports, in the file's own tables. `dlsym` and `dladdr` take a lock of the
-//! loader that is held while a library's initializers run, and other libraries put themselves in front of `dlsym`.
+//! Looks up symbols in the tables of mapped files. `dlsym` and `dladdr` won't do: they take the loader's
+//! lock, which is held while a library's initializers run, and other libraries interpose `dlsym`.
 
 use std::collections::HashMap;
 use std::ffi::CStr;
@@ -17,8 +17,7 @@ const TABLE: u64 = 6;
 const SONAME: u64 = 14;
 const GNU_HASH: u64 = 0x6fff_fef5;
 
-/// Returns the address of a function that a file in this process exports: the program, or else the first library that
-/// exports it.
+/// Returns the address of a symbol in the first file that exports it, in load order.
 pub(crate) fn find(name: &CStr) -> Option<u64> {
     let mut found = None;
     mapped::each(&mut |file| {
@@ -28,7 +27,7 @@ pub(crate) fn find(name: &CStr) -> Option<u64> {
     found
 }
 
-/// Returns the bytes of a constant that a file in this process exports.
+/// Returns the bytes of an exported constant.
 pub(crate) fn bytes_of(name: &[u8]) -> Option<Vec<u8>> {
     let mut found = None;
     mapped::each(&mut |file| {
@@ -40,7 +39,7 @@ pub(crate) fn bytes_of(name: &[u8]) -> Option<Vec<u8>> {
     found
 }
 
-/// Returns the address of a function that the file at this base exports, or else a library that the file needs.
+/// Returns the address of a symbol that the file at this base or one of its dependencies exports.
 pub(crate) fn find_from(base: u64, name: &CStr) -> Option<u64> {
     let (mut bases, mut next) = (vec![base], 0);
     while let Some(base) = bases.get(next).copied() {
@@ -60,7 +59,7 @@ pub(crate) fn find_from(base: u64, name: &CStr) -> Option<u64> {
         for name in needed {
             mapped::each(&mut |file| {
                 let soname = Symbols::read(file).and_then(|symbols| symbols.soname());
-                let is_it = file.is_meant_by(&name, soname);
+                let is_it = file.satisfies(&name, soname);
                 if is_it && !bases.contains(&file.base) {
                     bases.push(file.base);
                 }
@@ -78,39 +77,38 @@ pub(crate) struct Symbols<'a> {
     table: &'a [u8],
     names: &'a [u8],
     gnu: Option<GnuHash<'a>>,
-    /// The number of symbols, if the older hash table tells it.
+    /// The number of symbols, if there is an older hash table, which has it.
     count: u32,
 }
 
 struct GnuHash<'a> {
-    /// The number of the first symbol that is hashed.
+    /// The index of the first symbol that is hashed.
     first: u32,
     buckets: &'a [u8],
     chains: &'a [u8],
 }
 
-/// A symbol that is defined.
+/// A defined symbol.
 #[derive(Clone, Copy)]
 struct Symbol {
-    /// The offset of its name. The names of a large library are many megabytes, so only those that are needed are read.
+    /// The offset of the name, which is read lazily: the names of a large library take many megabytes.
     name: u32,
     kind: u8,
     start: u64,
     size: u64,
 }
 
-/// The addresses of a file's symbols, in order, each with the symbol's number.
+/// The addresses of a file's symbols in ascending order, each with the symbol's index.
 pub(crate) struct Sorted(Vec<(u64, u32)>);
 
-/// Sorts by the first numbers, byte by byte. The sorts of Rust's library call themselves, and take more of the stack than
-/// some threads have.
+/// Radix sort by address. Rust's sorts are recursive, and need more stack than some threads have.
 fn sort(mut items: Vec<(u64, u32)>) -> Vec<(u64, u32)> {
     let mut sorted = items.clone();
     for byte in 0..size_of::<u64>() {
         let value = |item: &(u64, u32)| usize::from(item.0.to_le_bytes()[byte]);
         let mut places = vec![0; 257];
         items.iter().for_each(|item| places[value(item) + 1] += 1);
-        // The upper bytes are the same everywhere in a file.
+        // All addresses of a file have the same upper bytes.
         if places.contains(&items.len()) {
             continue;
         }
@@ -126,7 +124,7 @@ fn sort(mut items: Vec<(u64, u32)>) -> Vec<(u64, u32)> {
 }
 
 impl<'a> Symbols<'a> {
-    /// Finds the tables of a file.
+    /// Locates the tables of a file.
     pub(crate) fn read(file: &'a Mapped<'_>) -> Option<Self> {
         let dynamic = file.segment(libc::PT_DYNAMIC)?;
         let table_of = |tag| table(file, dynamic, tag);
@@ -160,9 +158,9 @@ impl<'a> Symbols<'a> {
         Sorted(sort(numbered.collect()))
     }
 
-    /// Returns the function that contains an address, and the address at which the function begins.
+    /// Returns the name and the start of the function that contains an address.
     pub(crate) fn around(&self, sorted: &Sorted, address: u64) -> Option<(&'a [u8], u64)> {
-        /// Between a function's beginning and an address in it no more symbols begin than this.
+        /// At most this many symbols start between a function's start and an address in it.
         const INSIDE: usize = 64;
         let until = sorted.0.partition_point(|(start, _)| *start <= address);
         let nearest = sorted.0[..until].iter().rev().take(INSIDE);
@@ -172,7 +170,7 @@ impl<'a> Symbols<'a> {
         Some((self.name(symbol.name.into())?, symbol.start))
     }
 
-    /// Returns the functions that contain these addresses, which are sorted, each with the address at which it begins.
+    /// Returns the name and the start of the function around each address. The addresses must be sorted.
     pub(crate) fn around_each(&self, addresses: &[u64]) -> HashMap<u64, (&'a [u8], u64)> {
         let mut found = HashMap::<u64, Symbol>::new();
         for symbol in self.symbols() {
@@ -188,17 +186,17 @@ impl<'a> Symbols<'a> {
         found.into_iter().filter_map(named).collect()
     }
 
-    /// Returns the names of the libraries that the file needs.
+    /// Returns the names of the file's dependencies.
     pub(crate) fn needed(&self) -> impl Iterator<Item = &'a [u8]> {
         entries(self.dynamic).filter(|entry| entry.0 == NEEDED).filter_map(|entry| self.name(entry.1))
     }
 
-    /// Returns the name by which other files need this file.
+    /// Returns the name that other files refer to in their dependencies.
     pub(crate) fn soname(&self) -> Option<&'a [u8]> {
         self.name(value(self.dynamic, SONAME)?)
     }
 
-    /// The names of all symbols.
+    /// Returns the names of all defined symbols.
     pub(crate) fn names_defined(&self) -> impl Iterator<Item = &'a [u8]> {
         self.symbols().filter_map(|symbol| self.name(symbol.name.into()))
     }
@@ -207,7 +205,7 @@ impl<'a> Symbols<'a> {
         self.numbers().filter_map(|number| self.symbol(number))
     }
 
-    /// The numbers of all symbols.
+    /// Returns the indices of all symbols that can be looked up.
     fn numbers(&self) -> impl Iterator<Item = u32> {
         let hashed = self.gnu.iter().flat_map(GnuHash::numbers);
         let listed = 0..if self.gnu.is_some() { 0 } else { self.count };
@@ -241,7 +239,7 @@ impl<'a> Symbols<'a> {
 }
 
 impl<'a> GnuHash<'a> {
-    /// Reads the table: four numbers, a filter of words, the buckets, and a hash for each symbol.
+    /// Reads the table: four numbers, a Bloom filter, the buckets, and a hash for each symbol.
     fn read(table: &'a [u8]) -> Option<Self> {
         let number = |index| u32_at(table, index).map(|number| number as usize);
         let buckets_at = number(2)?.checked_mul(8)?.checked_add(16)?;
@@ -249,7 +247,7 @@ impl<'a> GnuHash<'a> {
         Some(GnuHash { first: u32_at(table, 1)?, buckets, chains })
     }
 
-    /// Returns the numbers of the symbols whose hash is that of a name.
+    /// Returns the indices of symbols with the hash of a name.
     fn with_hash_of(&self, name: &[u8]) -> impl Iterator<Item = u32> {
         let hash =
             name.iter().fold(5381_u32, |hash, byte| hash.wrapping_mul(33).wrapping_add((*byte).into()));
@@ -264,7 +262,7 @@ impl<'a> GnuHash<'a> {
         buckets.flat_map(|begin| self.chain(begin)).map(|(index, _)| index)
     }
 
-    /// Returns the symbols of a bucket, and their hashes. The last hash of a bucket is odd.
+    /// Returns the indices and hashes of a bucket's symbols. Only the last hash of a bucket is odd.
     fn chain(&self, begin: u32) -> impl Iterator<Item = (u32, u32)> {
         let mut next = (begin >= self.first).then_some(begin);
         std::iter::from_fn(move || {
@@ -276,35 +274,34 @@ impl<'a> GnuHash<'a> {
     }
 }
 
-/// The load biases of libraries whose symbol tables the audit's part of the loader has replaced, and their own tables.
+/// Load bias and original symbol table of each library whose symbol table our auditor has replaced.
 static ORIGINALS: [[AtomicU64; 2]; LIBRARIES] = [const { [const { AtomicU64::new(0) }; 2] }; LIBRARIES];
 
-/// Remembers the own symbol table of a library.
+/// Remembers the original symbol table of a library.
 pub(crate) fn set_original(number: usize, base: u64, table: u64) {
     let [its_base, its_table] = &ORIGINALS[number];
     its_table.store(table, Ordering::Relaxed);
     its_base.store(base, Ordering::Release);
 }
 
-/// Returns the own symbol table of a file, if that was replaced.
+/// Returns the original symbol table of a file, if it was replaced.
 fn original<'a>(file: &'a Mapped<'_>) -> Option<&'a [u8]> {
     let mut all = ORIGINALS.iter().filter(|[base, _]| base.load(Ordering::Acquire) == file.base);
     file.rest(all.next()?[1].load(Ordering::Relaxed))
 }
 
-/// Returns the bytes from the table with this tag on, to the end of their segment.
+/// Returns the bytes from the table with this tag to the end of its segment.
 fn table<'a>(file: &'a Mapped<'_>, dynamic: &[u8], tag: u64) -> Option<&'a [u8]> {
     let at = value(dynamic, tag)?;
-    // The loader has turned these offsets into addresses, except in the file that the kernel maps.
+    // The loader has relocated these offsets to addresses, except in the vDSO.
     file.rest(if at < file.base { at + file.base } else { at })
 }
 
-/// Returns the value with this tag.
 fn value(dynamic: &[u8], tag: u64) -> Option<u64> {
     entries(dynamic).find(|entry| entry.0 == tag).map(|entry| entry.1)
 }
 
-/// Returns the tags and values of the dynamic section.
+/// Returns tags and values of the dynamic section.
 fn entries(dynamic: &[u8]) -> impl Iterator<Item = (u64, u64)> {
     let entries = (0..dynamic.len() / 16)
         .filter_map(|at| Some((u64_at(dynamic, 2 * at)?, u64_at(dynamic, 2 * at + 1)?)));

@@ -1,4 +1,4 @@
-//! What NVRTC returns for a program that it has compiled.
+//! The outputs of a program that NVRTC has compiled.
 
 use std::ffi::{CStr, CString, c_int};
 use std::ptr;
@@ -13,15 +13,15 @@ pub(super) const SUCCESS: c_int = 0;
 /// Marks a function that this NVRTC doesn't export.
 pub(super) const MISSING: u32 = u32::MAX;
 
-/// What NVRTC has made of a program: its results, and how it has lowered the names.
+/// The outputs of a compilation, such as PTX and log, and pairs of name expression and lowered name.
 #[derive(PartialEq)]
-pub(super) struct Answer {
+pub(super) struct Output {
     pub(super) parts: Vec<Part>,
     pub(super) names: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// Reads the results of a program.
-pub(super) fn answer_of(nvrtc: &Nvrtc, program: Handle, names: &[Vec<u8>]) -> Option<Answer> {
+/// Reads the outputs of a compiled program. `None` if NVRTC doesn't know one of the names.
+pub(super) fn read_output(nvrtc: &Nvrtc, program: Handle, names: &[Vec<u8>]) -> Option<Output> {
     let mut parts = Vec::with_capacity(PARTS);
     for index in 0..PARTS {
         // SAFETY: these are their types.
@@ -33,7 +33,7 @@ pub(super) fn answer_of(nvrtc: &Nvrtc, program: Handle, names: &[Vec<u8>]) -> Op
             continue;
         };
         let mut size = 0;
-        // SAFETY: it stores a number.
+        // SAFETY: the call stores a number.
         let mut answer = unsafe { get_size(program, &mut size) };
         let mut bytes = Vec::new();
         bytes.try_reserve_exact(size).ok()?;
@@ -49,12 +49,12 @@ pub(super) fn answer_of(nvrtc: &Nvrtc, program: Handle, names: &[Vec<u8>]) -> Op
     let mut pairs = Vec::with_capacity(names.len());
     for name in names {
         let (text, mut found) = (CString::new(name.clone()).ok()?, ptr::null());
-        // SAFETY: the name ends with a zero, as the text does that is stored, which is valid until the program is destroyed.
+        // SAFETY: both texts end with a zero. The stored one is valid until the program is destroyed.
         let found = unsafe {
             let answer = lowered(program, text.as_ptr(), &mut found);
             (answer == SUCCESS && !found.is_null()).then(|| CStr::from_ptr(found).to_bytes().to_vec())
         };
         pairs.push((name.clone(), found?));
     }
-    Some(Answer { parts, names: pairs })
+    Some(Output { parts, names: pairs })
 }

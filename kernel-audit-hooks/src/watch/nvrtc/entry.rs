@@ -1,4 +1,4 @@
-//! Snapshots of what is at a path, which differ if it changes.
+//! Snapshots of files and folders that NVRTC reads, by which changes are detected.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -9,18 +9,18 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use memchr::memmem;
 
-use crate::kept::{Digest, Was};
+use crate::kept::{Digest, PathState};
 
-/// No file that is read is larger, in bytes.
+/// Larger files aren't read, in bytes.
 const LARGEST: u64 = 64 << 20;
 
-/// The clock of files may be this much behind.
+/// File timestamps can lag the clock by this much.
 const CLOCK: Duration = Duration::from_millis(20);
 
-/// Tells a version of a file from all others. Whatever changes a file changes the last of its times, too.
+/// Identifies one version of a file. Any change to a file also updates its ctime.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct File {
-    /// Device, number and size.
+    /// Device, inode and size.
     pub(super) identity: (u64, u64, u64),
     changed: (i64, i64),
 }
@@ -30,17 +30,17 @@ impl File {
         File { identity: (its.dev(), its.ino(), its.size()), changed: (its.ctime(), its.ctime_nsec()) }
     }
 
-    /// Reads an open file from its beginning, without moving its position.
+    /// Reads an open file without moving its position.
     pub(super) fn read(descriptor: BorrowedFd<'_>) -> io::Result<(File, Vec<u8>)> {
         let file = fs::File::from(descriptor.try_clone_to_owned()?);
         let its = file.metadata()?;
         if !its.is_file() {
-            return Err(io::Error::other("it's no plain file"));
+            return Err(io::Error::other("it isn't a plain file"));
         }
         Ok((File::from_metadata(&its), read_at_beginning(&file)?))
     }
 
-    /// Whether the file is older than this time, so that every later change changes its times.
+    /// Returns whether the file is clearly older. A younger one can change without a new timestamp.
     pub(super) fn is_older_than(&self, time: SystemTime) -> bool {
         let (seconds, nanoseconds) = self.changed;
         let changed = UNIX_EPOCH + Duration::new(seconds.max(0) as u64, nanoseconds as u32);
@@ -72,7 +72,7 @@ pub(super) fn read_at_beginning(file: &fs::File) -> io::Result<Vec<u8>> {
     }
 }
 
-/// What was at a path when NVRTC asked.
+/// The state of a path when NVRTC asked for it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Entry {
     Missing,
@@ -84,7 +84,7 @@ pub(super) enum Entry {
 }
 
 impl Entry {
-    /// Returns what is at a path, as far as it can be told without opening it.
+    /// Takes a snapshot of a path without opening it.
     pub(super) fn at(path: &Path) -> Entry {
         match fs::metadata(path) {
             Err(_) => Entry::Missing,
@@ -93,7 +93,7 @@ impl Entry {
         }
     }
 
-    /// Adds what was at the same path later. Fails if that was something else.
+    /// Merges a later snapshot of the same path. Fails if the path has changed.
     pub(super) fn add(&mut self, later: Entry) -> Result<(), String> {
         let is_same = match (self.file(), later.file()) {
             (Some(one), Some(other)) => one == other,
@@ -112,18 +112,18 @@ impl Entry {
         }
     }
 
-    pub(super) fn was(&self) -> Was {
+    pub(super) fn state(&self) -> PathState {
         match self {
-            Entry::Missing => Was::Missing,
-            Entry::Folder => Was::Folder,
-            Entry::File(_) => Was::File,
-            Entry::Opened(_, digest) => Was::Content(*digest),
+            Entry::Missing => PathState::Missing,
+            Entry::Folder => PathState::Folder,
+            Entry::File(_) => PathState::File,
+            Entry::Opened(_, digest) => PathState::Content(*digest),
         }
     }
 }
 
-/// Returns why a text may tell the time, if it may. Texts that paste such a name from pieces are left to the
-/// [shadow](super::shadow).
+/// Returns why a text may depend on the time, if it mentions a macro with the time. [Shadow](super::shadow)
+/// compilations find macros whose names are pasted together.
 pub(super) fn tells_time(text: &[u8]) -> Option<String> {
     const CLOCKS: [&str; 3] = ["__DATE__", "__TIME__", "__TIMESTAMP__"];
     let word = CLOCKS.into_iter().find(|word| memmem::find(text, word.as_bytes()).is_some())?;

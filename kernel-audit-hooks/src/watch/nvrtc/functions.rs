@@ -1,7 +1,7 @@
-//! The hooks of NVRTC's functions, for each NVRTC of the process. Anything that isn't kept is forwarded to NVRTC.
+//! Hooks for NVRTC's functions. Anything that isn't cached is forwarded to NVRTC.
 //!
-//! A program that was given a kept result has no result in NVRTC itself. It gets its first compilation after all as soon as
-//! it's used for anything but reading results.
+//! NVRTC itself never compiled a program that was served from the cache. Once such a program is used for
+//! anything but reading results, [`compile_after_all`] makes up for it.
 
 use std::env;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -12,27 +12,27 @@ use std::time::SystemTime;
 
 use kernel_audit_rtld::{EXPORTS, LIBRARIES};
 
-use super::answer::{MISSING, SUCCESS, answer_of};
-use super::imports::{self, Asked};
-use super::key::{Parts, Source, has_lines};
+use super::answer::{MISSING, SUCCESS, read_output};
+use super::imports::{self, Observed};
+use super::key::{Input, Source, has_lines};
 use super::library::{
     self, ADD_NAME, AddName, COMPILE, CREATE, CREATE_EX, Compile, Create, CreateEx, DESTROY, Data, Destroy,
     LOWERED, Lowered, Nvrtc, RESULTS, SET_CALLBACK, SetCallback, Size, Texts,
 };
 use super::observed::{dependencies, place, relative_to};
-use super::programs::{self, Given, Handle, Program, State};
+use super::programs::{self, Handle, Program, Served, State};
 use super::record::{Call, Outcome};
 use super::results;
-use super::shadow::{self, Depends};
-use crate::kept::{Kept, Part};
+use super::shadow::{self, DependsOn};
+use crate::kept::{Cached, Part};
 use crate::watch::hooks;
 use crate::watch::process::system::NoCancel;
 use crate::watch::record::recording::now;
 
-/// NVRTC's answer for a function that it doesn't have.
+/// Returned for a function that this NVRTC doesn't export.
 const INTERNAL_ERROR: c_int = 11;
 
-/// The hooks of each NVRTC in the process.
+/// The hooks of each NVRTC in the process: Python packages bring their own copies.
 pub(super) static HOOKS: [HooksOfLibrary; LIBRARIES] = [
     HooksOfLibrary(hooks_of::<0>()),
     HooksOfLibrary(hooks_of::<1>()),
@@ -98,7 +98,7 @@ unsafe extern "C" fn create<const NUMBER: usize>(
     if answer != SUCCESS || out.is_null() || text.is_null() {
         return answer;
     }
-    // SAFETY: NVRTC has read the same texts, each of which ends with a zero, and has stored the handle.
+    // SAFETY: NVRTC has read the same texts, each terminated by a zero, and has stored the handle.
     unsafe {
         let (Some(headers), Some(names)) = (bytes_of(headers, count), bytes_of(names, count)) else {
             programs::add(*out, Err("its headers have no text or no name"));
@@ -110,12 +110,12 @@ unsafe extern "C" fn create<const NUMBER: usize>(
             name: (!name.is_null()).then(|| CStr::from_ptr(name).to_bytes().to_vec()),
             headers: headers.map(|(text, name)| [text.to_vec(), name.to_vec()]).collect(),
         };
-        programs::add(*out, Ok(Parts { source: Arc::new(source), names: Vec::new() }));
+        programs::add(*out, Ok(Input { source: Arc::new(source), names: Vec::new() }));
     }
     answer
 }
 
-/// `__nvrtcCPEx`, with which cuDNN creates programs. It takes three more arguments, whose meaning isn't public.
+/// `__nvrtcCPEx`, with which cuDNN creates programs. Its three additional arguments are undocumented.
 unsafe extern "C" fn create_ex<const NUMBER: usize>(
     out: *mut Handle,
     text: *const c_char,
@@ -127,7 +127,7 @@ unsafe extern "C" fn create_ex<const NUMBER: usize>(
     two: usize,
     three: usize,
 ) -> c_int {
-    // SAFETY: this is its type, as far as observed: a function with fewer arguments doesn't read the others.
+    // SAFETY: this is its type, as far as observed. A function with fewer arguments ignores the others.
     let real: Option<CreateEx> = unsafe { real(NUMBER, CREATE_EX) };
     // SAFETY: the arguments are the caller's.
     let call = |real: CreateEx| unsafe { real(out, text, name, count, headers, names, one, two, three) };
@@ -139,11 +139,11 @@ unsafe extern "C" fn create_ex<const NUMBER: usize>(
     answer
 }
 
-/// Returns the texts of an array, or `None` if it isn't one: what becomes of that is NVRTC's to say.
+/// Returns the texts of an array, or `None` for an invalid array, which NVRTC has to reject.
 ///
 /// # Safety
 ///
-/// The array has so many pointers, or is null. Each is that of a text that ends with a zero, and which is not changed meanwhile.
+/// The array is null or has `count` pointers, each null or to a text that ends with a zero and lives for `'a`.
 unsafe fn bytes_of<'a>(texts: Texts, count: c_int) -> Option<Vec<&'a [u8]>> {
     let count = usize::try_from(count).ok()?;
     if count > 0 && texts.is_null() {
@@ -162,61 +162,61 @@ unsafe extern "C" fn destroy<const NUMBER: usize>(program: *mut Handle) -> c_int
     let handle = unsafe { program.as_ref() }.copied().unwrap_or(ptr::null_mut());
     // SAFETY: this is its type.
     let real: Option<Destroy> = unsafe { real(NUMBER, DESTROY) };
-    let _given = programs::remove(handle);
+    let _removed = programs::remove(handle);
     // SAFETY: the argument is the caller's.
     real.map_or(INTERNAL_ERROR, |real| unsafe { real(program) })
 }
 
-/// Compiles a program that was given a kept result, so that NVRTC has it, too.
-fn make_up_for(number: usize, handle: Handle) {
-    let Some(given) = programs::given(handle) else { return };
+/// Lets NVRTC compile a program that was served from the cache.
+fn compile_after_all(number: usize, handle: Handle) {
+    let Some(served) = programs::served(handle) else { return };
     // SAFETY: this is its type.
     if let Some(real) = unsafe { real::<Compile>(number, COMPILE) } {
-        let options: Vec<_> = given.options.iter().map(|option| option.as_ptr()).collect();
-        // SAFETY: the handle is the caller's, and the options are those that the program passed before.
+        let options: Vec<_> = served.options.iter().map(|option| option.as_ptr()).collect();
+        // SAFETY: the handle is the caller's, and the program passed these options before.
         unsafe { real(handle, options.len() as c_int, options.as_ptr()) };
     }
     programs::change(handle, |program| {
-        program.earlier = Some(given);
+        program.earlier = Some(served);
         program.state = State::Compiled;
     });
 }
 
 /// `nvrtcAddNameExpression`
 unsafe extern "C" fn add_name<const NUMBER: usize>(handle: Handle, name: *const c_char) -> c_int {
-    make_up_for(NUMBER, handle);
+    compile_after_all(NUMBER, handle);
     // SAFETY: this is its type.
     let real: Option<AddName> = unsafe { real(NUMBER, ADD_NAME) };
     // SAFETY: the arguments are the caller's.
     let answer = real.map_or(INTERNAL_ERROR, |real| unsafe { real(handle, name) });
     if answer == SUCCESS && !name.is_null() {
-        // SAFETY: NVRTC has read it, up to a zero.
+        // SAFETY: NVRTC has read the name up to its zero.
         let name = unsafe { CStr::from_ptr(name) }.to_bytes().to_vec();
         programs::change(handle, |program| {
-            if let Ok(parts) = &mut program.parts {
-                parts.names.push(name);
+            if let Ok(input) = &mut program.input {
+                input.names.push(name);
             }
         });
     }
     answer
 }
 
-/// `nvrtcSetFlowCallback`, after which the program itself can end its compilation.
+/// `nvrtcSetFlowCallback`. The callback can cancel the compilation.
 unsafe extern "C" fn set_callback<const NUMBER: usize>(
     handle: Handle,
     callback: *const c_void,
     payload: *mut c_void,
 ) -> c_int {
     const WHY: &str = "a function of the program can end the compilation";
-    make_up_for(NUMBER, handle);
-    programs::change(handle, |program| program.why_not = (!callback.is_null()).then_some(WHY));
+    compile_after_all(NUMBER, handle);
+    programs::change(handle, |program| program.uncacheable = (!callback.is_null()).then_some(WHY));
     // SAFETY: this is its type.
     let real: Option<SetCallback> = unsafe { real(NUMBER, SET_CALLBACK) };
     // SAFETY: the arguments are the caller's.
     real.map_or(INTERNAL_ERROR, |real| unsafe { real(handle, callback, payload) })
 }
 
-/// `nvrtcCompileProgram`. Cancelling the thread in it unwinds through this frame.
+/// `nvrtcCompileProgram`. It unwinds through this frame if the thread is cancelled.
 #[inline(never)]
 unsafe extern "C-unwind" fn compile<const NUMBER: usize>(
     handle: Handle,
@@ -227,24 +227,24 @@ unsafe extern "C-unwind" fn compile<const NUMBER: usize>(
     let Some(nvrtc) = library::at(NUMBER) else { return INTERNAL_ERROR };
     // SAFETY: this is its type.
     let Some(real) = (unsafe { nvrtc.function::<Compile>(COMPILE) }) else { return INTERNAL_ERROR };
-    make_up_for(NUMBER, handle);
+    compile_after_all(NUMBER, handle);
     // SAFETY: the arguments are the caller's.
     let real = || unsafe { real(handle, count, options) };
-    // SAFETY: the program passes so many options.
+    // SAFETY: the program passes `count` options.
     let Some(options) = (unsafe { bytes_of(options, count) }) else { return real() };
-    let kept = NoCancel::new();
+    let no_cancel = NoCancel::new();
     if !hooks::prepare() {
-        return kept.except(real).0;
+        return no_cancel.except(real).0;
     }
     let program = programs::find(handle);
     let call = Call { nvrtc, program: program.as_ref(), options: &options, begun: now(), hook };
-    let parts = parts_of(program.as_ref());
+    let input = cacheable_input(program.as_ref());
     let mut why = String::new();
     if results::are_preloaded() {
-        match parts.clone().and_then(|parts| find(nvrtc, parts, &options)) {
-            Ok(kept) => {
-                call.record_now(&Outcome::Given(&kept), SUCCESS);
-                give(handle, kept, &options);
+        match input.clone().and_then(|input| find(nvrtc, input, &options)) {
+            Ok(cached) => {
+                call.record_now(&Outcome::Served(&cached), SUCCESS);
+                serve(handle, cached, &options);
                 return SUCCESS;
             }
             Err(reason) => why = reason,
@@ -252,82 +252,81 @@ unsafe extern "C-unwind" fn compile<const NUMBER: usize>(
     }
     programs::change(handle, |program| program.state = State::Compiled);
     if !results::are_recorded() {
-        let (answer, _kept) = kept.except(real);
+        let (answer, _no_cancel) = no_cancel.except(real);
         call.record_now(&Outcome::Compiled(&why), answer);
         return answer;
     }
-    let (started, watching) = (SystemTime::now(), imports::begin(None));
-    let (answer, _kept) = kept.except(real);
-    let (ended, asked) = (now(), watching.end());
-    let kept = match answer {
-        SUCCESS => parts.and_then(|parts| keep(&call, handle, parts, asked, started)),
+    let (started, observer) = (SystemTime::now(), imports::begin(None));
+    let (answer, _no_cancel) = no_cancel.except(real);
+    let (ended, observed) = (now(), observer.end());
+    let cached = match answer {
+        SUCCESS => input.and_then(|input| store(&call, handle, input, observed, started)),
         _ => Err(String::new()),
     };
-    let outcome = match &kept {
-        Ok(kept) => Outcome::Kept(kept.key, kept.size()),
+    let outcome = match &cached {
+        Ok(cached) => Outcome::Cached(cached.key, cached.size()),
         Err(why) => Outcome::Compiled(why),
     };
     call.record(&outcome, answer, ended);
     answer
 }
 
-/// Returns what a program is made of, if its next result can be kept.
-fn parts_of(program: Option<&Program>) -> Result<&Parts, String> {
-    let program = program.ok_or("it was created by a function that isn't known here")?;
-    let parts = program.parts.as_ref().map_err(|why| (*why).to_owned())?;
-    match (program.why_not, &program.state) {
+/// Returns a program's input if the result of its next compilation can be cached, or why it can't.
+fn cacheable_input(program: Option<&Program>) -> Result<&Input, String> {
+    let program = program.ok_or("it was created by a function that isn't hooked")?;
+    let input = program.input.as_ref().map_err(|why| (*why).to_owned())?;
+    match (program.uncacheable, &program.state) {
         (Some(why), _) => Err(why.to_owned()),
-        (None, State::New) => Ok(parts),
+        (None, State::New) => Ok(input),
         (None, _) => Err("it was compiled before, and NVRTC keeps some of that".to_owned()),
     }
 }
 
-fn find(nvrtc: &Nvrtc, parts: &Parts, options: &[&[u8]]) -> Result<Kept, String> {
-    results::find(&parts.keys(options, nvrtc.identity()?)?, parts.folder())
+fn find(nvrtc: &Nvrtc, input: &Input, options: &[&[u8]]) -> Result<Cached, String> {
+    results::find(&input.keys(options, nvrtc.identity()?)?, input.folder())
 }
 
-/// Gives a program a kept result.
-fn give(handle: Handle, kept: Kept, options: &[&[u8]]) {
+/// Serves a program from the cache.
+fn serve(handle: Handle, cached: Cached, options: &[&[u8]]) {
     let c =
         |texts: &mut dyn Iterator<Item = &[u8]>| texts.filter_map(|text| CString::new(text).ok()).collect();
-    let lowered = c(&mut kept.names.iter().map(|(_, lowered)| &**lowered));
-    let given = Arc::new(Given { lowered, options: c(&mut options.iter().copied()), kept });
-    programs::change(handle, |program| program.state = State::Given(given));
+    let lowered = c(&mut cached.names.iter().map(|(_, lowered)| &**lowered));
+    let served = Arc::new(Served { lowered, options: c(&mut options.iter().copied()), cached });
+    programs::change(handle, |program| program.state = State::Served(served));
 }
 
-/// Keeps the result of a program that NVRTC has just compiled, for the recording.
-fn keep(
+/// Stores the result that NVRTC has just compiled for the recording, or returns why it can't be cached.
+fn store(
     call: &Call<'_>,
     handle: Handle,
-    parts: &Parts,
-    asked: Asked,
+    input: &Input,
+    observed: Observed,
     started: SystemTime,
-) -> Result<Kept, String> {
-    let keys = parts.keys(call.options, call.nvrtc.identity()?)?;
-    if let Some(kept) = results::find_recorded(&keys, parts.folder()) {
-        return Ok(kept);
+) -> Result<Cached, String> {
+    let keys = input.keys(call.options, call.nvrtc.identity()?)?;
+    if let Some(cached) = results::find_recorded(&keys, input.folder()) {
+        return Ok(cached);
     }
-    let answer = answer_of(call.nvrtc, handle, &parts.names).ok_or("its result can't be read")?;
-    // A compilation that isn't told the time is told none either.
-    let before = asked.time.unwrap_or_default();
+    let output = read_output(call.nvrtc, handle, &input.names).ok_or("its result can't be read")?;
+    let before = observed.time.unwrap_or_default();
     let has_lines = call.options.iter().any(|option| has_lines(option));
-    let mut dependencies = dependencies(asked, started, has_lines)?;
-    let key = match shadow::depends(call.nvrtc, parts, call.options, &answer, before) {
-        Depends::Nothing(asked) => {
+    let mut dependencies = dependencies(observed, started, has_lines)?;
+    let key = match shadow::depends(call.nvrtc, input, call.options, &output, before) {
+        DependsOn::Nothing(paths) => {
             let directory = env::current_dir().map_err(|error| error.to_string())?;
-            let folder = keys.anywhere.is_some().then(|| parts.folder());
-            dependencies = relative_to(&shadow::moved(&directory, folder), dependencies, &asked);
+            let folder = keys.anywhere.is_some().then(|| input.folder());
+            dependencies = relative_to(&shadow::moved(&directory, folder), dependencies, &paths);
             keys.anywhere.unwrap_or(keys.exact)
         }
-        Depends::Place => {
+        DependsOn::Place => {
             dependencies.extend(place()?);
             keys.exact
         }
-        Depends::Time => return Err("another compilation of it gave another result".to_owned()),
+        DependsOn::Time => return Err("another compilation of it gave another result".to_owned()),
     };
-    let kept = Kept { key, name: call.name(), parts: answer.parts, names: answer.names, dependencies };
-    results::keep(&kept);
-    Ok(kept)
+    let cached = Cached { key, name: call.name(), parts: output.parts, names: output.names, dependencies };
+    results::store(&cached);
+    Ok(cached)
 }
 
 /// `nvrtcGetLoweredName`
@@ -336,30 +335,30 @@ unsafe extern "C" fn lowered_name<const NUMBER: usize>(
     name: *const c_char,
     lowered: *mut *const c_char,
 ) -> c_int {
-    if let Some(given) = programs::given(handle).filter(|_| !name.is_null() && !lowered.is_null()) {
+    if let Some(served) = programs::served(handle).filter(|_| !name.is_null() && !lowered.is_null()) {
         // SAFETY: the name ends with a zero.
         let name = unsafe { CStr::from_ptr(name) }.to_bytes();
-        let found = given.kept.names.iter().position(|(its, _)| its == name);
-        if let Some(found) = found.and_then(|index| given.lowered.get(index)) {
-            // SAFETY: the program has room for a pointer there. The text stays until the program is destroyed.
+        let found = served.cached.names.iter().position(|(its, _)| its == name);
+        if let Some(found) = found.and_then(|index| served.lowered.get(index)) {
+            // SAFETY: there's room for a pointer. The text lives until the program is destroyed.
             unsafe { *lowered = found.as_ptr() };
             return SUCCESS;
         }
     }
-    make_up_for(NUMBER, handle);
+    compile_after_all(NUMBER, handle);
     // SAFETY: this is its type.
     let real: Option<Lowered> = unsafe { real(NUMBER, LOWERED) };
     // SAFETY: the arguments are the caller's.
     real.map_or(INTERNAL_ERROR, |real| unsafe { real(handle, name, lowered) })
 }
 
-/// Returns a part of the result that a program was given, if NVRTC has the function of that part.
+/// Calls `act` with an output of a program that was served from the cache, if NVRTC has its function.
 fn with_part<T>(handle: Handle, part: usize, act: impl FnOnce(&Part) -> T) -> Option<T> {
-    let given = programs::given(handle)?;
-    given.kept.parts.get(part).filter(|part| part.answer != MISSING).map(act)
+    let served = programs::served(handle)?;
+    served.cached.parts.get(part).filter(|part| part.answer != MISSING).map(act)
 }
 
-/// The function that returns the size of a result, such as `nvrtcGetPTXSize`.
+/// The function that returns the size of an output, such as `nvrtcGetPTXSize`.
 unsafe extern "C" fn size<const NUMBER: usize, const PART: usize>(handle: Handle, out: *mut usize) -> c_int {
     let give = |part: &Part| {
         // SAFETY: the program has room for a number there.
@@ -369,24 +368,24 @@ unsafe extern "C" fn size<const NUMBER: usize, const PART: usize>(handle: Handle
     if let Some(answer) = (!out.is_null()).then(|| with_part(handle, PART, give)).flatten() {
         return answer;
     }
-    make_up_for(NUMBER, handle);
+    compile_after_all(NUMBER, handle);
     // SAFETY: this is its type.
     let real: Option<Size> = unsafe { real(NUMBER, RESULTS + 2 * PART) };
     // SAFETY: the arguments are the caller's.
     real.map_or(INTERNAL_ERROR, |real| unsafe { real(handle, out) })
 }
 
-/// The function that returns the bytes of a result, such as `nvrtcGetPTX`.
+/// The function that returns the bytes of an output, such as `nvrtcGetPTX`.
 unsafe extern "C" fn data<const NUMBER: usize, const PART: usize>(handle: Handle, out: *mut c_char) -> c_int {
     let give = |part: &Part| {
-        // SAFETY: the program has room for as many bytes as the function before has said.
+        // SAFETY: the program has room for as many bytes as the function for the size has returned.
         unsafe { ptr::copy_nonoverlapping(part.bytes.as_ptr().cast(), out, part.bytes.len()) };
         part.answer as c_int
     };
     if let Some(answer) = (!out.is_null()).then(|| with_part(handle, PART, give)).flatten() {
         return answer;
     }
-    make_up_for(NUMBER, handle);
+    compile_after_all(NUMBER, handle);
     // SAFETY: this is its type.
     let real: Option<Data> = unsafe { real(NUMBER, RESULTS + 2 * PART + 1) };
     // SAFETY: the arguments are the caller's.

@@ -1,5 +1,6 @@
-//! The functions that NVRTC imports to learn of files, variables, the time and the machine. Each calls the real one and
-//! notes the answer for the compilation of its thread. In a [shadow](super::shadow) compilation, some answer differently.
+//! Hooks for the functions that NVRTC imports to read files, variables, the clock and the machine. Each calls
+//! the real function and notes the answer for its thread's compilation. For a [shadow](super::shadow)
+//! compilation, some change the answer.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -17,31 +18,30 @@ use crate::kept::Digest;
 use crate::watch::process::locked::Locked;
 use crate::watch::process::system::{NoCancel, thread_number};
 
-/// The most arguments of such a function. Those beyond its own are in registers that it doesn't read.
+/// Arguments of any imported function. If it has fewer, the others are in registers that it doesn't read.
 type Arguments = [usize; 4];
 
-/// One of these functions. Cancelling the thread in it unwinds through the hook.
+/// An imported function. It unwinds through the hook if the thread is cancelled.
 type Function = unsafe extern "C-unwind" fn(usize, usize, usize, usize) -> usize;
 
-/// What NVRTC learns from a call.
+/// Classifies imports by what NVRTC learns from a call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Meaning {
-    /// The value of the variable that is its first argument.
+    /// The value of the variable named by the first argument.
     Variable,
-    /// The time.
     Time,
-    /// The time in another form.
-    TimeAgain,
+    /// The time as text or as a calendar date, from a time that was read before.
+    FormattedTime,
     Directory,
-    /// The number of the process.
+    /// The process id.
     Process,
-    /// Whether there is something at the path that is the argument of this number.
-    Asks(usize),
-    /// The descriptor of a path, opened with flags.
-    Opens,
-    /// The stream of a path, opened with flags in words.
-    OpensStream,
-    /// Something that isn't noted, or it changes something.
+    /// Whether a path exists. The path is the argument with this index.
+    Probe(usize),
+    /// A descriptor, as from `open`.
+    Open,
+    /// A stream, as from `fopen`.
+    OpenStream,
+    /// Something that can't be checked later, or has side effects.
     Other,
 }
 
@@ -50,13 +50,13 @@ const fn meaning(index: usize) -> Meaning {
     match IMPORTS[index].to_bytes() {
         b"getenv" => Meaning::Variable,
         b"time" => Meaning::Time,
-        b"ctime" | b"localtime_r" => Meaning::TimeAgain,
+        b"ctime" | b"localtime_r" => Meaning::FormattedTime,
         b"getcwd" => Meaning::Directory,
         b"getpid" => Meaning::Process,
-        b"fopen" | b"fopen64" => Meaning::OpensStream,
-        b"open" | b"open64" => Meaning::Opens,
-        b"access" | b"stat" | b"stat64" | b"lstat" | b"lstat64" => Meaning::Asks(0),
-        b"__xstat" | b"__xstat64" | b"__lxstat" | b"__lxstat64" => Meaning::Asks(1),
+        b"fopen" | b"fopen64" => Meaning::OpenStream,
+        b"open" | b"open64" => Meaning::Open,
+        b"access" | b"stat" | b"stat64" | b"lstat" | b"lstat64" => Meaning::Probe(0),
+        b"__xstat" | b"__xstat64" | b"__lxstat" | b"__lxstat64" => Meaning::Probe(1),
         _ => Meaning::Other,
     }
 }
@@ -64,7 +64,7 @@ const fn meaning(index: usize) -> Meaning {
 /// The real functions.
 static REAL: [AtomicPtr<()>; IMPORTS.len()] = [const { AtomicPtr::new(ptr::null_mut()) }; IMPORTS.len()];
 
-/// The functions here, in the order of [`IMPORTS`].
+/// The hooks in the order of [`IMPORTS`].
 struct Hooks([*const c_void; IMPORTS.len()]);
 
 // SAFETY: the addresses are those of functions, and are never changed.
@@ -80,14 +80,14 @@ static HOOKS: Hooks = hooks!(
 );
 
 unsafe extern "C" {
-    /// `dlsym` for a version of a function. Older versions of the crate `libc` lack it.
+    /// `dlsym` for a symbol version. Older versions of the crate `libc` don't declare it.
     fn dlvsym(library: *mut c_void, name: *const c_char, version: *const c_char) -> *mut c_void;
 }
 
-/// Finds the real functions. Returns the functions here.
+/// Looks up the real functions and returns the hooks.
 pub(super) fn resolve() -> &'static [*const c_void] {
     for (real, name) in REAL.iter().zip(IMPORTS) {
-        // SAFETY: the names end with a zero. A function that isn't found leaves a message, which is taken away.
+        // SAFETY: the names end with a zero. A failed lookup leaves a message, which is cleared below.
         let found = unsafe {
             let found = libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr());
             if found.is_null() {
@@ -100,75 +100,74 @@ pub(super) fn resolve() -> &'static [*const c_void] {
             real.store(found.cast(), Ordering::Release);
         }
     }
-    // SAFETY: the call takes this thread's message away, if there is one.
+    // SAFETY: the call clears this thread's message, if there is one.
     unsafe { libc::dlerror() };
     &HOOKS.0
 }
 
-/// What a compilation has asked for so far.
+/// Everything that a compilation has read so far.
 #[derive(Default)]
-pub(super) struct Asked {
+pub(super) struct Observed {
     pub(super) paths: HashMap<Vec<u8>, Entry>,
-    /// Why the result can't be kept.
-    pub(super) why_not: Option<String>,
-    /// The first time that it was told.
+    /// Why the result can't be cached.
+    pub(super) uncacheable: Option<String>,
+    /// The first time that it read from the clock.
     pub(super) time: Option<i64>,
     shadow: Option<Shadow>,
 }
 
-/// What a shadow compilation is told.
+/// How the environment of a shadow compilation differs.
 #[derive(Clone, Copy)]
 pub(super) struct Shadow {
-    /// The time that the first compilation was told, from which the shadow's differs. The time that it is now may end with the
-    /// digits of both.
+    /// The time that the first compilation read. The shadow's time is computed from it and not from the
+    /// clock, so that the two always differ in every digit.
     pub(super) before: i64,
-    /// Whether the working directory is another one, too.
+    /// Whether the working directory differs, too.
     pub(super) is_elsewhere: bool,
 }
 
-/// The compilations in progress, by their threads.
-static ASKED: Locked<HashMap<u32, Asked>> = Locked::new();
+/// The compilations in progress, by thread id.
+static IN_PROGRESS: Locked<HashMap<u32, Observed>> = Locked::new();
 
-/// The variables that any NVRTC has asked for, since it was loaded: some are asked for only once. `None` is the value of a variable
-/// that had several.
+/// The variables that any NVRTC has read since it was loaded: it reads some only once. `None` marks a
+/// variable whose value has changed.
 static VARIABLES: Locked<HashMap<Vec<u8>, Option<Value>>> = Locked::new();
 
-/// The digest of a variable's value, or none if it isn't set.
+/// The digest of a variable's value, or `None` if it isn't set.
 pub(super) type Value = Option<Digest>;
 
-/// The variable with the working directory.
 pub(super) const PWD: &[u8] = b"PWD";
 
 /// The working directory of a shadow. It's longer than most.
 pub(super) const ELSEWHERE: &CStr =
     c"/kernel-registry/another/working/directory/with/a/longer/path/than/most/programs/have";
 
-/// How much earlier it is for a shadow: every digit of the time differs, and so do year, month and day.
+/// A shadow's clock is this much behind: year, month, day and all digits of the time differ.
 const EARLIER: i64 = 4 * 365 * 86_400 + 100 * 86_400 + (11 * 60 + 11) * 60 + 11;
 
-/// Begins to note what the current thread's compilation asks for.
-pub(super) fn begin(shadow: Option<Shadow>) -> Watching {
+/// Starts to note everything that this thread's compilation reads.
+pub(super) fn begin(shadow: Option<Shadow>) -> Observer {
     let thread = thread_number();
-    ASKED.with(|all| all.insert(thread, Asked { shadow, ..Asked::default() }));
-    Watching(thread)
+    IN_PROGRESS.with(|all| all.insert(thread, Observed { shadow, ..Observed::default() }));
+    Observer(thread)
 }
 
-/// A compilation whose questions are noted until this is dropped.
-pub(super) struct Watching(u32);
+/// Notes a compilation's reads until it's dropped.
+pub(super) struct Observer(u32);
 
-impl Watching {
-    pub(super) fn end(self) -> Asked {
-        ASKED.with(|all| all.remove(&self.0)).unwrap_or_default()
+impl Observer {
+    pub(super) fn end(self) -> Observed {
+        IN_PROGRESS.with(|all| all.remove(&self.0)).unwrap_or_default()
     }
 }
 
-impl Drop for Watching {
+impl Drop for Observer {
     fn drop(&mut self) {
-        ASKED.with(|all| drop(all.remove(&self.0)));
+        IN_PROGRESS.with(|all| drop(all.remove(&self.0)));
     }
 }
 
-/// Returns the variables that NVRTC has asked for, or the name of one that had several values.
+/// Returns the variables that NVRTC has read, or the name of one whose value has changed.
 pub(super) fn variables() -> Result<Vec<(Vec<u8>, Value)>, Vec<u8>> {
     VARIABLES.with(|all| {
         let known =
@@ -177,13 +176,13 @@ pub(super) fn variables() -> Result<Vec<(Vec<u8>, Value)>, Vec<u8>> {
     })
 }
 
-/// Returns whether NVRTC is told this value of a variable: it has been, if it has asked before, and would be now.
-pub(super) fn is_told(name: &[u8], value: Value) -> bool {
+/// Returns whether NVRTC would see this value of a variable: it's the current value, and also the one that
+/// NVRTC saw if it has read the variable before.
+pub(super) fn would_see(name: &[u8], value: Value) -> bool {
     let before = VARIABLES.with(|all| all.get(name).copied());
     before.is_none_or(|before| before == Some(value)) && value_of(name) == value
 }
 
-/// Returns the value of a variable of the environment.
 pub(super) fn value_of(name: &[u8]) -> Value {
     let value = std::env::var_os(std::ffi::OsStr::from_bytes(name));
     value.map(|value| Digest::new(value.as_bytes()))
@@ -196,12 +195,12 @@ unsafe extern "C-unwind" fn hook<const INDEX: usize>(
     four: usize,
 ) -> usize {
     let real = REAL[INDEX].load(Ordering::Acquire);
-    // SAFETY: the stubs lead here only when the real functions are known, and NVRTC calls only those that there are.
+    // SAFETY: the stubs jump here only after `resolve`, and NVRTC calls only functions that exist.
     let mut answer = unsafe { mem::transmute::<*mut (), Function>(real)(one, two, three, four) };
     // SAFETY: `errno` is the thread's own.
     let (errno, error) = unsafe { (libc::__errno_location(), *libc::__errno_location()) };
     let arguments = [one, two, three, four];
-    let _kept = NoCancel::new();
+    let _no_cancel = NoCancel::new();
     // SAFETY: the arguments and the answer are those of this function.
     if let Some(other) = unsafe { note(INDEX, const { meaning(INDEX) }, arguments, answer) } {
         answer = other;
@@ -211,37 +210,37 @@ unsafe extern "C-unwind" fn hook<const INDEX: usize>(
     answer
 }
 
-/// Notes a call for the compilation of its thread. A thread of NVRTC's own works for any of them. Returns the answer of a
-/// shadow, if that is another one.
+/// Notes a call for its thread's compilation. If the thread isn't compiling, it's a worker of NVRTC, and the
+/// call is noted for all compilations. Returns the changed answer for a shadow, if there is one.
 ///
 /// # Safety
 ///
 /// The arguments and the answer are those of the function at this index.
 unsafe fn note(index: usize, meaning: Meaning, arguments: Arguments, answer: usize) -> Option<usize> {
-    // SAFETY: as the caller promises, such an argument is a text that ends with a zero.
+    // SAFETY: as the caller promises, arguments with a name or a path are texts that end with a zero.
     let text = |argument: usize| unsafe {
         CStr::from_ptr(ptr::with_exposed_provenance::<c_char>(arguments[argument])).to_bytes()
     };
     let own = thread_number();
     let (is_watched, shadow) =
-        ASKED.with(|all| (!all.is_empty(), all.get(&own).and_then(|asked| asked.shadow)));
+        IN_PROGRESS.with(|all| (!all.is_empty(), all.get(&own).and_then(|asked| asked.shadow)));
     if let Some(shadow) = shadow {
         let path = match meaning {
-            Meaning::Asks(at) => Some(at),
-            Meaning::Opens | Meaning::OpensStream => Some(0),
+            Meaning::Probe(at) => Some(at),
+            Meaning::Open | Meaning::OpenStream => Some(0),
             _ => None,
         };
         if let Some(path) = path.filter(|at| arguments[*at] != 0).map(text) {
-            ASKED.with(|all| all.get_mut(&own)?.paths.insert(path.to_vec(), Entry::Missing));
+            IN_PROGRESS.with(|all| all.get_mut(&own)?.paths.insert(path.to_vec(), Entry::Missing));
         }
         // SAFETY: as the caller promises.
         return unsafe { answer_to_shadow(meaning, shadow, arguments, answer) };
     }
     let (path, entry) = match meaning {
-        Meaning::TimeAgain | Meaning::Directory | Meaning::Process => return None,
+        Meaning::FormattedTime | Meaning::Directory | Meaning::Process => return None,
         Meaning::Time => {
-            let note = |asked: &mut Asked| asked.time = asked.time.or(Some(answer as i64));
-            ASKED.with(|all| all.get_mut(&own).map(note));
+            let note = |asked: &mut Observed| asked.time = asked.time.or(Some(answer as i64));
+            IN_PROGRESS.with(|all| all.get_mut(&own).map(note));
             return None;
         }
         Meaning::Variable => {
@@ -250,22 +249,22 @@ unsafe fn note(index: usize, meaning: Meaning, arguments: Arguments, answer: usi
         }
         _ if !is_watched => return None,
         Meaning::Other => (None, Err(format!("NVRTC calls `{}` for it", IMPORTS[index].to_string_lossy()))),
-        Meaning::Asks(at) if arguments[at] == 0 => return None,
-        Meaning::Asks(at) => (Some(text(at)), Ok(Entry::at(path_of(text(at))))),
-        Meaning::Opens | Meaning::OpensStream if arguments[0] == 0 => return None,
-        Meaning::Opens => {
+        Meaning::Probe(at) if arguments[at] == 0 => return None,
+        Meaning::Probe(at) => (Some(text(at)), Ok(Entry::at(path_of(text(at))))),
+        Meaning::Open | Meaning::OpenStream if arguments[0] == 0 => return None,
+        Meaning::Open => {
             let flags = arguments[1] as c_int & (libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC);
             (Some(text(0)), opened(text(0), flags != libc::O_RDONLY, answer as RawFd))
         }
-        Meaning::OpensStream => {
+        Meaning::OpenStream => {
             let writes = text(1).iter().any(|flag| b"wa+".contains(flag));
             let stream = ptr::with_exposed_provenance_mut::<libc::FILE>(answer);
-            // SAFETY: the function has returned this stream, or null.
+            // SAFETY: the function has returned this stream.
             let descriptor = if stream.is_null() { -1 } else { unsafe { libc::fileno(stream) } };
             (Some(text(0)), opened(text(0), writes, descriptor))
         }
     };
-    ASKED.with(|all| {
+    IN_PROGRESS.with(|all| {
         let is_own = all.contains_key(&own);
         for (_, asked) in all.iter_mut().filter(|(thread, _)| !is_own || **thread == own) {
             let entry = match (&entry, path) {
@@ -274,7 +273,7 @@ unsafe fn note(index: usize, meaning: Meaning, arguments: Arguments, answer: usi
                 (Err(why), _) => Err(why.clone()),
             };
             if let Err(why) = entry {
-                asked.why_not.get_or_insert(why);
+                asked.uncacheable.get_or_insert(why);
             }
         }
     });
@@ -285,7 +284,7 @@ fn path_of(text: &[u8]) -> &Path {
     Path::new(std::ffi::OsStr::from_bytes(text))
 }
 
-/// Notes a file that was opened, or that there is none: a negative descriptor.
+/// Returns the snapshot of a file that NVRTC has opened, or tried to: then the descriptor is negative.
 fn opened(path: &[u8], writes: bool, descriptor: RawFd) -> Result<Entry, String> {
     let path = path_of(path);
     if writes {
@@ -297,7 +296,7 @@ fn opened(path: &[u8], writes: bool, descriptor: RawFd) -> Result<Entry, String>
             entry => Ok(entry),
         };
     }
-    // SAFETY: NVRTC has just opened it, and closes it later.
+    // SAFETY: NVRTC has just opened the descriptor, and closes it later.
     let descriptor = unsafe { BorrowedFd::borrow_raw(descriptor) };
     let failed = |why: String| format!("it reads `{}`, {why}", path.display());
     let (file, bytes) =
@@ -308,13 +307,13 @@ fn opened(path: &[u8], writes: bool, descriptor: RawFd) -> Result<Entry, String>
     }
 }
 
-/// Notes the value of a variable, unless it's the working directory, which is noted only where a result depends on it.
+/// Notes the value of a variable, except for the working directory: [shadows](super::shadow) detect that one.
 fn note_variable(name: &[u8], answer: usize) {
     if name == PWD {
         return;
     }
     let value = ptr::with_exposed_provenance::<c_char>(answer);
-    // SAFETY: a value ends with a zero.
+    // SAFETY: values end with a zero.
     let value = (!value.is_null()).then(|| Digest::new(unsafe { CStr::from_ptr(value) }.to_bytes()));
     VARIABLES.with(|all| {
         let known = all.entry(name.to_vec()).or_insert(Some(value));
@@ -322,6 +321,8 @@ fn note_variable(name: &[u8], answer: usize) {
     });
 }
 
+/// Returns the changed answer for a shadow, if there is one. Changes a working directory in place.
+///
 /// # Safety
 ///
 /// The arguments and the answer are those of a function with this meaning.
@@ -336,7 +337,7 @@ unsafe fn answer_to_shadow(
         Meaning::Time => {
             let earlier = shadow.before - EARLIER;
             let out = ptr::with_exposed_provenance_mut::<i64>(out);
-            // SAFETY: `time` stores its answer there, too, if there is room.
+            // SAFETY: `time` stores its answer there, too, unless the pointer is null.
             unsafe { out.as_mut().into_iter().for_each(|out| *out = earlier) };
             Some(earlier as usize)
         }

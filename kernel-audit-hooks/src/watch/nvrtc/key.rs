@@ -1,4 +1,4 @@
-//! The key of a program's result: a digest of everything that the program hands to NVRTC.
+//! The cache key of a program: a digest of everything it passes to NVRTC.
 
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -8,55 +8,53 @@ use memchr::memmem;
 use super::entry::tells_time;
 use crate::kept::{Digest, Hasher};
 
-/// What a program is made of, before it's compiled.
+/// Everything that is passed to NVRTC before `nvrtcCompileProgram`.
 #[derive(Clone)]
-pub(super) struct Parts {
-    /// Text, name and headers.
+pub(super) struct Input {
     pub(super) source: Arc<Source>,
-    /// Names that the program will ask for.
+    /// Name expressions, whose lowered names will be read.
     pub(super) names: Vec<Vec<u8>>,
 }
 
 /// The arguments of `nvrtcCreateProgram`.
 pub(super) struct Source {
     pub(super) text: Vec<u8>,
-    /// The name that its author gave the program, if any.
+    /// The program's name, if it was given one.
     pub(super) name: Option<Vec<u8>>,
-    /// The contents and the name of each header.
+    /// Contents and name of each header.
     pub(super) headers: Vec<[Vec<u8>; 2]>,
 }
 
-/// The keys of a result.
+/// The keys under which a result can be found.
 #[derive(Clone, Copy)]
 pub(super) struct Keys {
-    /// The key of the program with its name.
     pub(super) exact: Digest,
-    /// The key of the program with its name in any folder, if the name has a folder that only NVRTC may use. CuPy puts programs
-    /// into a new folder each time.
+    /// The key without the folder in the program's name, unless the text can read the folder. CuPy puts
+    /// programs into a new folder each time.
     pub(super) anywhere: Option<Digest>,
 }
 
-/// Returns whether an option may ask for line numbers, alone or among others. The machine code then has the times of headers.
+/// Returns whether an option may ask for line numbers. They add the headers' timestamps to the machine code.
 pub(super) fn has_lines(option: &[u8]) -> bool {
     let words: [&[u8]; 4] = [b"-G", b"device-debug", b"lineinfo", b"line-info"];
     words.into_iter().any(|word| memmem::find(option, word).is_some())
 }
 
 impl Keys {
-    /// Returns the keys, the better one first.
+    /// Returns the keys, the more specific one first.
     pub(super) fn all(&self) -> impl Iterator<Item = Digest> + use<> {
         [Some(self.exact), self.anywhere].into_iter().flatten()
     }
 }
 
-impl Parts {
+impl Input {
     /// Returns the folder in the program's name, if the name is an absolute path.
     pub(super) fn folder(&self) -> &[u8] {
         let name = self.source.name.as_deref().filter(|name| name.starts_with(b"/")).unwrap_or_default();
         name.iter().rposition(|byte| *byte == b'/').map_or(b"", |end| &name[..end])
     }
 
-    /// Returns the keys of the result with these options, by this compiler. Or why the result may depend on something else.
+    /// Returns the keys for these options and this compiler, or why the result may depend on more than that.
     pub(super) fn keys(&self, options: &[&[u8]], compiler: Digest) -> Result<Keys, String> {
         let Source { text, name, headers } = &*self.source;
         let texts = || {
@@ -98,24 +96,23 @@ impl Parts {
     }
 }
 
-/// Returns whether a text has a part of a name such as `__FILE__`, `__builtin_FILE` or `source_location`, or pastes names. It may compare the
-/// length of the file's name with a number, which no second compilation tells.
+/// Returns whether a text may read its file's name, by names such as `__FILE__`, `__builtin_FILE` or
+/// `source_location`, or by pasting names. Shadow compilations can't rule that out: a text may compare the
+/// name's length with a constant.
 fn names_its_file(text: &[u8]) -> bool {
     ["FILE", "source_location", "##"].iter().any(|word| memmem::find(text, word.as_bytes()).is_some())
 }
 
-/// Describes how the thread computes, because NVRTC computes constants with its numbers. The program's language doesn't
-/// matter: NVRTC chooses its own.
+/// Describes the thread's floating-point environment, in which NVRTC folds constants. It sets its own locale.
 fn arithmetic() -> String {
     format!("{} {:x}", fegetround(), control())
 }
 
 unsafe extern "C" {
-    /// The direction in which the thread rounds.
     safe fn fegetround() -> c_int;
 }
 
-/// Returns the bits of the processor that say how vector and x87 instructions round, and what becomes of tiny numbers.
+/// Returns the control bits for rounding, precision and denormal numbers.
 fn control() -> u64 {
     #[cfg(target_arch = "x86_64")]
     {
@@ -145,25 +142,25 @@ mod tests {
 
     const TEXT: &[u8] = b"__global__ void k() {}";
 
-    fn parts(text: &[u8], name: Option<&[u8]>, headers: &[(&[u8], &[u8])]) -> Parts {
+    fn input(text: &[u8], name: Option<&[u8]>, headers: &[(&[u8], &[u8])]) -> Input {
         let headers = headers.iter().map(|(text, name)| [text.to_vec(), name.to_vec()]).collect();
         let source = Source { text: text.to_vec(), name: name.map(<[u8]>::to_vec), headers };
-        Parts { source: Arc::new(source), names: Vec::new() }
+        Input { source: Arc::new(source), names: Vec::new() }
     }
 
-    fn keys(parts: &Parts, options: &[&[u8]]) -> Result<Keys, String> {
-        parts.keys(options, Digest::new(b"compiler"))
+    fn keys(input: &Input, options: &[&[u8]]) -> Result<Keys, String> {
+        input.keys(options, Digest::new(b"compiler"))
     }
 
     #[test]
     fn all_that_the_result_depends_on_changes_the_keys() {
-        let with_name = |mut parts: Parts, name: &[u8]| {
-            parts.names.push(name.to_vec());
-            parts
+        let with_name = |mut input: Input, name: &[u8]| {
+            input.names.push(name.to_vec());
+            input
         };
-        let named = |text: &[u8], name: &[u8]| parts(text, Some(name), &[]);
+        let named = |text: &[u8], name: &[u8]| input(text, Some(name), &[]);
         let plain = || named(TEXT, b"/tmp/1/a.cu");
-        let header = |text: &[u8], name: &[u8]| parts(TEXT, Some(b"/tmp/1/a.cu"), &[(text, name)]);
+        let header = |text: &[u8], name: &[u8]| input(TEXT, Some(b"/tmp/1/a.cu"), &[(text, name)]);
         let all = [
             keys(&plain(), &[]),
             keys(&named(b"__global__ void l() {}", b"/tmp/1/a.cu"), &[]),
@@ -181,7 +178,7 @@ mod tests {
         let mut digests: Vec<_> = all.iter().flat_map(|keys| [keys.exact, keys.anywhere.unwrap()]).collect();
         let without_folder: [Option<&[u8]>; 4] = [None, Some(b""), Some(b"a.cu"), Some(b"/a.cu")];
         for name in without_folder {
-            let keys = keys(&parts(TEXT, name, &[]), &[]).unwrap();
+            let keys = keys(&input(TEXT, name, &[]), &[]).unwrap();
             assert!(keys.anywhere.is_none());
             digests.push(keys.exact);
         }
@@ -193,19 +190,19 @@ mod tests {
 
     #[test]
     fn a_name_in_another_folder_has_the_same_second_key() {
-        let named = |name: &[u8]| keys(&parts(TEXT, Some(name), &[]), &[]).unwrap();
+        let named = |name: &[u8]| keys(&input(TEXT, Some(name), &[]), &[]).unwrap();
         let (one, two) = (named(b"/tmp/1/a.cu"), named(b"/tmp/2/a.cu"));
         assert_ne!(one.exact, two.exact);
         assert_eq!(one.anywhere, two.anywhere);
         assert_eq!(named(b"/tmp/1/a.cu").exact, one.exact);
-        let file = parts(b"char x[sizeof(__FILE__)];", Some(b"/tmp/1/a.cu"), &[]);
+        let file = input(b"char x[sizeof(__FILE__)];", Some(b"/tmp/1/a.cu"), &[]);
         assert!(keys(&file, &[]).unwrap().anywhere.is_none());
     }
 
     #[test]
     fn a_program_that_may_tell_the_time_has_no_key() {
         let why = |text: &[u8], header: &[u8], option: &[u8]| {
-            keys(&parts(text, None, &[(header, b"x.h")]), &[option]).map(|_| ()).unwrap_err()
+            keys(&input(text, None, &[(header, b"x.h")]), &[option]).map(|_| ()).unwrap_err()
         };
         assert!(why(b"__TIME__", b"", b"-w").contains("`__TIME__`"));
         assert!(why(TEXT, b"__DATE__", b"-w").contains("`__DATE__`"));
@@ -215,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_rounds_otherwise_has_other_keys() {
-        let key = || keys(&parts(TEXT, None, &[]), &[]).unwrap().exact;
+        let key = || keys(&input(TEXT, None, &[]), &[]).unwrap().exact;
         let before = key();
         assert_eq!(before, key());
         unsafe extern "C" {

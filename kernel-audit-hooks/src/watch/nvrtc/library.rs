@@ -1,4 +1,4 @@
-//! The NVRTC libraries of the process: several packages of Python bring one each.
+//! The NVRTC libraries of the process. There can be several, because Python packages bring their own.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -28,12 +28,12 @@ pub(super) const COMPILE: usize = 3;
 pub(super) const ADD_NAME: usize = 4;
 pub(super) const LOWERED: usize = 5;
 pub(super) const SET_CALLBACK: usize = 6;
-/// The first function of a result.
+/// The first of the functions that return outputs. Each output has two: for its size and its bytes.
 pub(super) const RESULTS: usize = 7;
-/// How many results a program can have.
+/// The number of outputs.
 pub(super) const PARTS: usize = (EXPORTS.len() - RESULTS) / 2;
 
-/// Functions that change no result. A library with others may have results that aren't known here.
+/// Functions without a hook that don't affect results. An NVRTC that exports any other isn't cached.
 const OTHERS: [&[u8]; 12] = [
     b"nvrtcVersion",
     b"nvrtcGetErrorString",
@@ -53,14 +53,14 @@ const OTHERS: [&[u8]; 12] = [
 pub(super) struct Nvrtc {
     base: u64,
     generation: usize,
-    /// NVRTC's own functions, or zero.
+    /// The addresses of NVRTC's own functions, or 0.
     functions: [usize; EXPORTS.len()],
     identity: OnceLock<Result<Digest, String>>,
 }
 
 static ALL: [AtomicPtr<Nvrtc>; LIBRARIES] = [const { AtomicPtr::new(ptr::null_mut()) }; LIBRARIES];
 
-/// Returns the library of a number.
+/// Returns the library with a number.
 pub(super) fn at(number: usize) -> Option<&'static Nvrtc> {
     // SAFETY: the pointer is null, or came from a box that is never freed.
     unsafe { ALL.get(number)?.load(Ordering::Acquire).as_ref() }
@@ -97,7 +97,7 @@ impl Nvrtc {
     pub(super) unsafe fn function<F: Copy>(&self, index: usize) -> Option<F> {
         const { assert!(size_of::<F>() == size_of::<*const c_void>()) };
         let address = ptr::with_exposed_provenance::<c_void>(self.functions[index]);
-        // SAFETY: the caller promises the type. The library is used by the program, which calls this.
+        // SAFETY: the caller promises the type. The library is open, because the program is calling it.
         (!address.is_null()).then(|| unsafe { mem::transmute_copy::<*const c_void, F>(&address) })
     }
 
@@ -109,13 +109,12 @@ impl Nvrtc {
         let version: unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int =
             unsafe { mem::transmute(address) };
         let (mut major, mut minor) = (0, 0);
-        // SAFETY: it stores two numbers.
+        // SAFETY: the call stores two numbers.
         (unsafe { version(&mut major, &mut minor) } == 0).then_some((major, minor))
     }
 
-    /// Returns the digest of the compiler: its version, its build, its builtins, and the mathematics of this machine. Or why its
-    /// results can't be kept. Opens the builtins, as NVRTC does when it compiles: a program that confines itself afterwards
-    /// couldn't open them later.
+    /// Returns the digest of everything that identifies the compiler, or why its results can't be cached.
+    /// Opens the builtins as a compilation would: once in a sandbox, the program may not be able to.
     pub(super) fn identity(&self) -> Result<Digest, String> {
         fork::once(&self.identity, || self.identify()).clone()
     }
@@ -145,19 +144,19 @@ impl Nvrtc {
     }
 }
 
-/// Returns the build id of the builtins that an NVRTC at this path uses: those that are open, or else those beside it, which
-/// are opened, unless the loader would find others first.
+/// Returns the build id of the builtins that an NVRTC at this path uses. If none are open yet, opens those in
+/// its folder, unless the loader would find others first.
 fn builtins(nvrtc: &Path, name: &str) -> Result<String, String> {
     if let Some(id) = open_builtins(name)? {
         return Ok(id);
     }
-    let beside = nvrtc.with_file_name(name);
+    let own = nvrtc.with_file_name(name);
     let folders = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
-    let is_other = |path: &PathBuf| path.exists() && path.canonicalize().ok() != beside.canonicalize().ok();
+    let is_other = |path: &PathBuf| path.exists() && path.canonicalize().ok() != own.canonicalize().ok();
     if let Some(other) = env::split_paths(&folders).map(|folder| folder.join(name)).find(is_other) {
-        return Err(format!("NVRTC may use `{}` instead of the builtins beside it", other.display()));
+        return Err(format!("NVRTC may use `{}` instead of the builtins in its folder", other.display()));
     }
-    let file = CString::new(beside.as_os_str().as_bytes()).map_err(|error| error.to_string())?;
+    let file = CString::new(own.as_os_str().as_bytes()).map_err(|error| error.to_string())?;
     mem::forget(Opened::open(&file, libc::RTLD_LAZY)?);
     open_builtins(name)?.ok_or_else(|| "the builtins of this NVRTC aren't open".to_owned())
 }
@@ -178,8 +177,8 @@ fn open_builtins(name: &str) -> Result<Option<String>, String> {
     }
 }
 
-/// Describes the functions by which NVRTC computes constants. The C library chooses variants of them for the processor, and
-/// these don't round alike.
+/// Identifies the implementations of the functions with which NVRTC folds constants. The C library selects
+/// them by processor, and they round differently.
 fn mathematics() -> Result<String, String> {
     const FUNCTIONS: [&CStr; 26] = [
         c"sin", c"cos", c"tan", c"asin", c"acos", c"atan", c"atan2", c"sinh", c"cosh", c"tanh", c"exp",
@@ -203,13 +202,12 @@ fn mathematics() -> Result<String, String> {
     Ok(text)
 }
 
-/// Returns whether a symbol is none of NVRTC's functions, or one that is known.
+/// Returns whether a symbol isn't one of NVRTC's functions, or is one that we know.
 fn is_known(name: &[u8]) -> bool {
     let is_of_nvrtc = name.starts_with(b"nvrtc") || name.starts_with(b"__nvrtc");
     !is_of_nvrtc || OTHERS.contains(&name) || EXPORTS.iter().any(|its| its.to_bytes() == name)
 }
 
-/// The types of the functions.
 pub(super) type Create =
     unsafe extern "C" fn(*mut Handle, *const c_char, *const c_char, c_int, Texts, Texts) -> c_int;
 pub(super) type CreateEx = unsafe extern "C" fn(

@@ -1,4 +1,4 @@
-//! What was at the paths that NVRTC asked for, and whether it's still there.
+//! A result's dependencies: a list of everything NVRTC has read, and the check that all is unchanged.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io;
@@ -8,29 +8,29 @@ use std::time::SystemTime;
 use std::{env, ffi::OsStr};
 
 use super::entry::{Entry, File, read_at_beginning};
-use super::imports::{self, Asked};
-use crate::kept::{Dependency, Digest, Was};
+use super::imports::{self, Observed};
+use crate::kept::{Dependency, Digest, PathState};
 use crate::record::open_plain;
 use crate::watch::process::locked::Locked;
 
-/// Returns what a compilation depends on that began at this time and has just ended. Or why that isn't known. `has_lines`
-/// tells whether it was asked for line numbers.
+/// Returns the dependencies of a compilation that started at `begun` and has just ended, or why they're
+/// incomplete. `has_lines`: line numbers were asked for.
 pub(super) fn dependencies(
-    asked: Asked,
+    observed: Observed,
     begun: SystemTime,
     has_lines: bool,
 ) -> Result<Vec<Dependency>, String> {
-    if let Some(why) = asked.why_not {
+    if let Some(why) = observed.uncacheable {
         return Err(why);
     }
-    let mut all = Vec::with_capacity(asked.paths.len());
-    let opened = asked.paths.values().filter_map(|entry| match entry {
+    let mut all = Vec::with_capacity(observed.paths.len());
+    let opened = observed.paths.values().filter_map(|entry| match entry {
         Entry::Opened(_, digest) => Some(*digest),
         _ => None,
     });
     let opened: Vec<_> = opened.collect();
-    let files: Vec<_> = asked.paths.values().filter_map(Entry::file).map(|file| file.identity).collect();
-    // `#pragma once` asks whether two paths are one file, which may change without their contents.
+    let files: Vec<_> = observed.paths.values().filter_map(Entry::file).map(|file| file.identity).collect();
+    // `#pragma once` depends on whether two paths are the same file, and not on their contents alone.
     let differ = opened.iter().collect::<BTreeSet<_>>().len() == opened.len()
         && files.iter().collect::<BTreeSet<_>>().len() == files.len();
     if !differ {
@@ -39,17 +39,17 @@ pub(super) fn dependencies(
     if has_lines && !opened.is_empty() {
         return Err("its line numbers have the times of its headers".to_owned());
     }
-    for (path, entry) in asked.paths {
+    for (path, entry) in observed.paths {
         let (there, is_old) = (Entry::at(as_path(&path)), |file: File| file.is_older_than(begun));
-        let is_as_it_was = match entry.file() {
+        let is_unchanged = match entry.file() {
             Some(file) => there.file() == Some(file) && is_old(file),
             None => there == entry,
         };
-        if !is_as_it_was {
+        if !is_unchanged {
             let path = as_path(&path).display();
             return Err(format!("`{path}` changes while NVRTC compiles"));
         }
-        all.push(Dependency::Path { path, in_folder: false, was: entry.was() });
+        all.push(Dependency::Path { path, in_folder: false, state: entry.state() });
     }
     let variables = imports::variables()
         .map_err(|name| format!("the variable `{}` changes", String::from_utf8_lossy(&name)))?;
@@ -57,16 +57,17 @@ pub(super) fn dependencies(
     Ok(all)
 }
 
-/// A folder from which NVRTC made paths, and the folder that it had instead in a shadow compilation.
+/// A folder, and the one that replaced it in a shadow compilation.
 pub(super) struct Moved<'a> {
     pub(super) from: &'a [u8],
     pub(super) to: &'a [u8],
-    /// Whether it's the folder of the program's name, and not the working directory.
+    /// Whether it's the folder in the program's name, and not the working directory.
     pub(super) is_of_name: bool,
 }
 
-/// Makes paths relative to the folders from which NVRTC made them: those for which a shadow compilation asked in the other
-/// folder. A path for which the shadow asked, too, stays what it is as well: NVRTC had it from an option.
+/// Makes paths relative to the folders that NVRTC derived them from. Those are the paths that the shadow
+/// compilation looked for in the replaced folder. If the shadow looked for the original path, too, NVRTC has
+/// it from an option, and it's also kept as it is. `asked` has the shadow's paths.
 pub(super) fn relative_to(
     folders: &[Moved<'_>],
     dependencies: Vec<Dependency>,
@@ -74,7 +75,7 @@ pub(super) fn relative_to(
 ) -> Vec<Dependency> {
     let mut all = Vec::with_capacity(dependencies.len());
     for dependency in dependencies {
-        let Dependency::Path { path, was, .. } = &dependency else {
+        let Dependency::Path { path, state, .. } = &dependency else {
             all.push(dependency);
             continue;
         };
@@ -85,7 +86,7 @@ pub(super) fn relative_to(
             };
             if asked.contains(&[*to, rest].concat()) && (*is_of_name || rest.len() > 1) {
                 let rest = rest.strip_prefix(b"/").unwrap_or(rest).to_vec();
-                all.push(Dependency::Path { path: rest, in_folder: *is_of_name, was: *was });
+                all.push(Dependency::Path { path: rest, in_folder: *is_of_name, state: *state });
             }
         }
         if all.len() == before || asked.contains(path) {
@@ -95,7 +96,7 @@ pub(super) fn relative_to(
     all
 }
 
-/// Returns what tells the place of a process: its working directory, and the variable for it.
+/// Returns the dependencies on the working directory and its variable.
 pub(super) fn place() -> Result<[Dependency; 2], String> {
     let directory = directory().map_err(|error| format!("the working directory isn't known: {error}"))?;
     let value = imports::value_of(imports::PWD);
@@ -106,32 +107,32 @@ fn directory() -> io::Result<Digest> {
     Ok(Digest::new(env::current_dir()?.as_os_str().as_bytes()))
 }
 
-/// Checks that NVRTC would get the same answers in a program whose name has this folder. Returns what has changed otherwise.
+/// Checks that nothing has changed for a program whose name has this folder, or returns what has.
 pub(super) fn check(dependencies: &[Dependency], folder: &[u8]) -> Result<(), String> {
     dependencies.iter().try_for_each(|dependency| match dependency {
-        Dependency::Path { path, in_folder, was } => {
+        Dependency::Path { path, in_folder, state } => {
             let path = as_path(path);
             let path = if *in_folder { as_path(folder).join(path) } else { path.to_owned() };
-            let is_same = match (was, Entry::at(&path)) {
-                (Was::Content(digest), Entry::File(file)) => {
+            let is_same = match (state, Entry::at(&path)) {
+                (PathState::Content(digest), Entry::File(file)) => {
                     digest_of(&path, file).is_ok_and(|its| its == *digest)
                 }
-                (was, there) => there.was() == *was,
+                (state, there) => there.state() == *state,
             };
-            if is_same { Ok(()) } else { Err(format!("`{}` is another one", path.display())) }
+            if is_same { Ok(()) } else { Err(format!("`{}` has changed", path.display())) }
         }
-        Dependency::Variable { name, value } => match imports::is_told(name, *value) {
+        Dependency::Variable { name, value } => match imports::would_see(name, *value) {
             true => Ok(()),
-            false => Err(format!("the variable `{}` has another value", String::from_utf8_lossy(name))),
+            false => Err(format!("the variable `{}` has changed", String::from_utf8_lossy(name))),
         },
         Dependency::Directory(digest) => match directory() {
             Ok(its) if its == *digest => Ok(()),
-            _ => Err("the working directory is another one".to_owned()),
+            _ => Err("the working directory has changed".to_owned()),
         },
     })
 }
 
-/// The digests of files that were read already.
+/// The digests of files that were read before.
 static DIGESTS: Locked<HashMap<PathBuf, (File, Digest)>> = Locked::new();
 
 fn digest_of(path: &Path, file: File) -> io::Result<Digest> {
@@ -140,7 +141,7 @@ fn digest_of(path: &Path, file: File) -> io::Result<Digest> {
         return Ok(digest);
     }
     let digest = Digest::new(&read_at_beginning(&open_plain(path)?.0)?);
-    // A younger file may change without changing its times.
+    // A younger file may change again without a new timestamp.
     if file.is_older_than(SystemTime::now()) {
         DIGESTS.lock().insert(path.to_owned(), (file, digest));
     }
@@ -160,7 +161,7 @@ mod tests {
         let path = |path: &str, in_folder| Dependency::Path {
             path: path.as_bytes().to_vec(),
             in_folder,
-            was: Was::Missing,
+            state: PathState::Missing,
         };
         let relative = |from: &'static str, paths: &[&str], asked: &[&str]| {
             let moved = [

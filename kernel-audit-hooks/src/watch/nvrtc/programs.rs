@@ -1,70 +1,68 @@
-//! The programs that NVRTC has made and not destroyed: what each is made of, and the result that it was given.
+//! The live `nvrtcProgram`s, each with its input and the result that it was served.
 
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};
 use std::sync::Arc;
 
-use super::key::Parts;
-use crate::kept::Kept;
+use super::key::Input;
+use crate::kept::Cached;
 use crate::watch::process::locked::Locked;
 
 /// `nvrtcProgram`, which is a pointer.
 pub(super) type Handle = *mut c_void;
 
-/// A program.
 #[derive(Clone)]
 pub(super) struct Program {
-    /// What it's made of, or why that isn't known.
-    pub(super) parts: Result<Parts, &'static str>,
-    /// Why its next result can't be kept.
-    pub(super) why_not: Option<&'static str>,
+    /// The input, or why it's unknown.
+    pub(super) input: Result<Input, &'static str>,
+    /// Why the result of its next compilation can't be cached.
+    pub(super) uncacheable: Option<&'static str>,
     pub(super) state: State,
-    /// What it was given before. Names stay until the program is destroyed.
-    pub(super) earlier: Option<Arc<Given>>,
+    /// The result that it was served first. Lowered names stay valid until the program is destroyed.
+    pub(super) earlier: Option<Arc<Served>>,
 }
 
-/// What became of a program.
+/// The stage that a program is in.
 #[derive(Clone)]
 pub(super) enum State {
     New,
     /// NVRTC has compiled it.
     Compiled,
-    /// It was given a kept result. NVRTC hasn't compiled it.
-    Given(Arc<Given>),
+    /// It was served from the cache. NVRTC hasn't compiled it.
+    Served(Arc<Served>),
 }
 
-/// A kept result that a program was given.
-pub(super) struct Given {
-    pub(super) kept: Kept,
-    /// The lowered names as C has them: the program gets pointers to these.
+/// The cached result that a program was served.
+pub(super) struct Served {
+    pub(super) cached: Cached,
+    /// The lowered names, terminated by zeros: the program gets pointers to them.
     pub(super) lowered: Vec<CString>,
-    /// The options with which it would have been compiled.
+    /// The options of the compilation that was skipped.
     pub(super) options: Vec<CString>,
 }
 
-/// All programs, by their handles.
+/// All programs, by handle.
 static ALL: Locked<HashMap<usize, Program>> = Locked::new();
 
-/// Adds a program.
-pub(super) fn add(handle: Handle, parts: Result<Parts, &'static str>) {
-    let program = Program { parts, why_not: None, state: State::New, earlier: None };
+pub(super) fn add(handle: Handle, input: Result<Input, &'static str>) {
+    let program = Program { input, uncacheable: None, state: State::New, earlier: None };
     ALL.with(|all| all.insert(handle.addr(), program));
 }
 
-/// Removes a program, before NVRTC destroys it: another thread may get the same handle right afterwards.
+/// Removes a program before NVRTC destroys it: another thread can get the same handle right afterwards.
 pub(super) fn remove(handle: Handle) -> Option<Program> {
     ALL.with(|all| all.remove(&handle.addr()))
 }
 
-/// Returns a program, unless it was made by a function that isn't known here.
+/// Returns a program, unless it was created by a function without a hook.
 pub(super) fn find(handle: Handle) -> Option<Program> {
     ALL.with(|all| all.get(&handle.addr()).cloned())
 }
 
-/// Returns what a program was given instead of compiling it.
-pub(super) fn given(handle: Handle) -> Option<Arc<Given>> {
+/// Returns the result that a program was served, unless NVRTC has compiled the program since.
+pub(super) fn served(handle: Handle) -> Option<Arc<Served>> {
     ALL.with(|all| match &all.get(&handle.addr())?.state {
-        State::Given(given) => Some(given.clone()),
+        State::Served(served) => Some(served.clone()),
         State::New | State::Compiled => None,
     })
 }

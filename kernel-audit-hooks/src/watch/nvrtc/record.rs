@@ -1,11 +1,11 @@
-//! The events of what NVRTC compiles, and of what programs are given instead.
+//! Events for compilations by NVRTC, and for results from the cache.
 
 use std::ffi::{c_int, c_void};
 
 use super::library::Nvrtc;
-use super::programs::Program;
-use crate::kept::{Digest, Kept};
-use crate::record::Kind;
+use super::programs;
+use crate::kept::{Cached, Digest};
+use crate::record::{Kind, Program, Subject};
 use crate::watch::caller;
 use crate::watch::record::recording::{self, NewEvent, now, write_event};
 use crate::watch::record::slots::thread;
@@ -13,8 +13,8 @@ use crate::watch::record::slots::thread;
 /// A call of `nvrtcCompileProgram`.
 pub(super) struct Call<'a> {
     pub(super) nvrtc: &'a Nvrtc,
-    /// The program, if it is known.
-    pub(super) program: Option<&'a Program>,
+    /// `None` if the program was created by a function without a hook.
+    pub(super) program: Option<&'a programs::Program>,
     pub(super) options: &'a [&'a [u8]],
     pub(super) begun: u64,
     pub(super) hook: *const c_void,
@@ -22,66 +22,64 @@ pub(super) struct Call<'a> {
 
 /// How a call ended.
 pub(super) enum Outcome<'a> {
-    /// The program was given a kept result.
-    Given(&'a Kept),
-    /// NVRTC compiled, and the result is kept.
-    Kept(Digest, u64),
-    /// NVRTC compiled. The words say why the result isn't kept, or why none was given.
+    Served(&'a Cached),
+    /// NVRTC compiled, and the result was stored: its key and size.
+    Cached(Digest, u64),
+    /// NVRTC compiled. Says why the result wasn't stored, or why none was served.
     Compiled(&'a str),
 }
 
 impl Call<'_> {
-    /// Returns what people know the program by: the name that its author gave it, or else the first that it was asked for.
+    /// Returns a name for people: the program's, or else its first name expression.
     pub(super) fn name(&self) -> String {
-        let parts = self.program.and_then(|program| program.parts.as_ref().ok());
-        let given = parts.and_then(|parts| parts.source.name.as_deref());
-        let given = given.filter(|name| !name.is_empty() && *name != b"default_program");
-        let name = given.or_else(|| parts.and_then(|parts| parts.names.first()).map(|name| &**name));
+        let input = self.program.and_then(|program| program.input.as_ref().ok());
+        let own = input.and_then(|input| input.source.name.as_deref());
+        let own = own.filter(|name| !name.is_empty() && *name != b"default_program");
+        let name = own.or_else(|| input.and_then(|input| input.names.first()).map(|name| &**name));
         String::from_utf8_lossy(name.unwrap_or(b"default_program")).into_owned()
     }
 
-    /// Returns the compiler, and the options that say for what it compiles.
-    fn describe(&self) -> String {
-        let version =
-            self.nvrtc.version().map_or(String::new(), |(major, minor)| format!(" {major}.{minor}"));
-        let options = self.options.iter().map(|option| String::from_utf8_lossy(option));
-        let architecture = options.into_iter().find(|option| option.contains("arch="));
-        let architecture =
-            architecture.and_then(|option| Some(format!(" for {}", option.split_once('=')?.1)));
-        let parts = self.program.and_then(|program| program.parts.as_ref().ok());
-        let text = parts.map(|parts| format!(", text of {} bytes", parts.source.text.len()));
-        format!("NVRTC{version}{}{}", architecture.unwrap_or_default(), text.unwrap_or_default())
+    /// Returns the architecture that the program is compiled for, if an option names it.
+    fn architecture(&self) -> String {
+        let mut options = self.options.iter().map(|option| String::from_utf8_lossy(option));
+        let option = options.find(|option| option.contains("arch="));
+        option.and_then(|option| Some(option.split_once('=')?.1.to_owned())).unwrap_or_default()
     }
 
-    /// Records the call, which took until `ended`.
+    /// Records the call, which ended at `ended`.
     pub(super) fn record(&self, outcome: &Outcome<'_>, answer: c_int, ended: u64) {
         let caller = caller::find(self.hook);
-        let (kind, key, bytes, remedy) = match *outcome {
-            Outcome::Given(kept) => (Kind::Kept, Some(kept.key), kept.size(), ""),
-            Outcome::Kept(key, bytes) => (Kind::Compile, Some(key), bytes, ""),
+        let input = self.program.and_then(|program| program.input.as_ref().ok());
+        let (kind, key, result_bytes, reason) = match *outcome {
+            Outcome::Served(cached) => (Kind::Kept, Some(cached.key), cached.size(), ""),
+            Outcome::Cached(key, bytes) => (Kind::Compile, Some(key), bytes, ""),
             Outcome::Compiled(why) => (Kind::Compile, None, 0, why),
         };
         write_event(NewEvent {
             kind,
             call: "nvrtcCompileProgram",
             thread: thread(),
-            subject: &self.name(),
-            image: &self.describe(),
-            origin: &key.map(|key| key.to_string()).unwrap_or_default(),
-            bytes,
+            subject: Subject::Program(Program {
+                name: &*self.name(),
+                key: &*key.map(|key| key.to_string()).unwrap_or_default(),
+                architecture: &*self.architecture(),
+                nvrtc: self.nvrtc.version().map_or(0, |(major, minor)| (major * 100 + minor) as u16),
+                text_bytes: input.map_or(0, |input| input.source.text.len() as u64),
+                result_bytes,
+            }),
             begun: self.begun,
             took: ended - self.begun,
             result: answer as u32,
             is_finding: kind == Kind::Compile && recording::is_ready(),
-            remedy,
+            reason,
             library: &caller.library,
             caller: &caller.name,
-            text: &caller.stack,
+            stack: &caller.stack,
             ..NewEvent::default()
         });
     }
 
-    /// Records a call that ends now.
+    /// Records the call as ending now.
     pub(super) fn record_now(&self, outcome: &Outcome<'_>, answer: c_int) {
         self.record(outcome, answer, now());
     }

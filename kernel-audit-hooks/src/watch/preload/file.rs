@@ -1,4 +1,4 @@
-//! Reads the images that a preload names from their files.
+//! Reads a preload's images from their files.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -13,53 +13,50 @@ use crate::watch::known::code;
 use crate::watch::loader::mapped;
 use crate::watch::process::locked::Locked;
 
-/// The most bytes that an image can have.
+/// Larger images aren't read, in bytes.
 const LONGEST: u64 = 1 << 30;
 
-/// The images that were read, and the reasons why others were not.
 static READ: Locked<Images> = Locked::new();
 
 #[derive(Default)]
 struct Images {
+    /// Images, or why they couldn't be read.
     by_origin: BTreeMap<Origin, Result<&'static [u8], String>>,
-    /// The images that were read, by their lengths and hashes.
+    /// Images by length and hash.
     by_hash: HashMap<(u64, u64), Vec<&'static [u8]>>,
 }
 
 impl Images {
-    /// Keeps an image for ever, or returns a kept image with the same bytes: files of different names can have the same
-    /// bytes.
-    fn keep(&mut self, origin: &Origin, bytes: Vec<u8>) -> &'static [u8] {
+    /// Returns an image with these bytes that's never freed. Several files can have the same bytes.
+    fn intern(&mut self, origin: &Origin, bytes: Vec<u8>) -> &'static [u8] {
         let same = self.by_hash.entry((origin.bytes, origin.hash)).or_default();
         let code = &bytes[..bytes.len() - 1];
-        if let Some(kept) = same.iter().find(|kept| **kept == code) {
-            return kept;
+        if let Some(known) = same.iter().find(|known| **known == code) {
+            return known;
         }
         let length = code.len();
-        let kept = &bytes.leak()[..length];
-        same.push(kept);
-        kept
+        let new = &bytes.leak()[..length];
+        same.push(new);
+        new
     }
 }
 
-/// Returns the bytes of an image, read once for all contexts and never freed; or the reason why there are none. Images
-/// with the same bytes have the same address.
+/// Returns an image's bytes, or why they can't be read. Equal bytes have the same address, and aren't freed.
 pub(super) fn read(origin: &Origin) -> Result<&'static [u8], String> {
     let mut images = READ.lock();
     if let Some(read) = images.by_origin.get(origin) {
         return read.clone();
     }
-    let read = find(origin).map(|bytes| images.keep(origin, bytes));
+    let read = find(origin).map(|bytes| images.intern(origin, bytes));
     images.by_origin.insert(origin.clone(), read.clone());
     read
 }
 
-/// Finds the image in the recorded file, in a file of the same name that the process has mapped, or in a copy beside
-/// the preload.
+/// Finds an image in the recorded file, a mapped file with the same name, or a copy next to the preload.
 fn find(origin: &Origin) -> Result<Vec<u8>, String> {
     let recorded = Path::new(&origin.path);
     let name = recorded.file_name().unwrap_or_default();
-    // The loader is asked only if the image is not in the recorded file.
+    // Lazy: only needed if the image isn't in the recorded file.
     let others = || mapped::find_by_name(name).into_iter().filter(|path| path != recorded);
     let copy = Audit::chosen().preload.as_deref().map(|preload| images(preload).join(name));
     let files = iter::once(recorded.to_owned()).chain(iter::once_with(others).flatten()).chain(copy);
@@ -71,20 +68,20 @@ fn find(origin: &Origin) -> Result<Vec<u8>, String> {
         }
     }
     let remedy = if origin.is_copy() {
-        "put the folder of images beside the preload, as `--record` does"
+        "put the folder with images next to the preload, as `--record` does"
     } else {
         "record again"
     };
     Err(why.unwrap_or_else(|| format!("there is no such file; {remedy}")))
 }
 
-/// Reads a part of a file, if it is the recorded image, and adds a zero. The part is copied, because the driver may use
-/// the image after the file has changed.
+/// Reads a part of a file, if it's the recorded image, and appends a zero. It isn't mapped, because the
+/// driver may use the image after the file has changed.
 fn part(path: &Path, origin: &Origin) -> io::Result<Vec<u8>> {
-    const TOO_SHORT: &str = "it is shorter than the one that was recorded; record again";
-    const OTHER: &str = "it is another version than the one that was recorded; record again";
-    const TOO_LONG: &str = "no image is so long";
-    // Without the flag, opening a pipe of this name would wait.
+    const TOO_SHORT: &str = "it's shorter than when it was recorded; record again";
+    const OTHER: &str = "it has changed since it was recorded; record again";
+    const TOO_LONG: &str = "the image is too long";
+    // Without the flag, opening a pipe would wait.
     let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     let (end, its) = (origin.offset.checked_add(origin.bytes), file.metadata()?);
     if origin.bytes == 0 || !its.is_file() || end.is_none_or(|end| end > its.len()) {
@@ -134,7 +131,7 @@ mod tests {
         let hash_of = hash(&content[5000..15_000]);
         let copy = format!("library {hash_of:016x} 10000 0x0 {}", copy.display()).parse().unwrap();
         assert_eq!(read(&copy).unwrap().as_ptr(), read(&origin(5000, 10_000, hash_of)).unwrap().as_ptr());
-        // PTX with a zero in it is refused, and a fatbin that ends somewhere else.
+        // PTX with a zero in it is refused, and a fatbin that ends elsewhere.
         assert!(is_read(5000, 15_001).unwrap_err().ends_with("record again"));
         assert!(is_read(20_000, 20_400).unwrap_err().ends_with("record again"));
         assert!(read(&origin(5000, 10_000, 1)).unwrap_err().ends_with("record again"));

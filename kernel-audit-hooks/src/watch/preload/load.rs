@@ -1,4 +1,4 @@
-//! Loads the images and kernels that a preload names, in the current context.
+//! Loads a preload's images and kernels into the current context.
 
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -10,10 +10,11 @@ use cudarc::driver::sys::{
 };
 use kernel_registry_cuda::prime::Primed;
 
-use super::outcome::{IMAGE, done, failed, image_done};
+use super::outcome::{done, failed};
 use super::state::{STATE, STEP, State, TIMEOUT, content_of, context_of, wait_a_step};
 use super::{baked, file};
 use crate::preload::{How, IN_CONTEXT, Origin, Preload, Prime, Sizes};
+use crate::record::{self, Format, Subject};
 use crate::watch::hang::busy;
 use crate::watch::known::owners::{self, Owner};
 use crate::watch::known::{code, contexts, handles, limits};
@@ -42,17 +43,17 @@ driver_function!(static LAUNCH = cuLaunchKernel(
     CUfunction, u32, u32, u32, u32, u32, u32, u32, CUstream, Params, Params
 ));
 
-/// The most copies of one image.
+/// Limits the copies of an image.
 const MOST: u32 = 64;
 
-/// How long to wait for other work on the device, which may be a resident kernel's.
+/// How long to wait for other work on the device, which may be a resident kernel.
 const BUSY_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// The reason why something was not preloaded.
+/// Says why something wasn't preloaded.
 type Why = String;
 
-/// Loads all images and kernels in the current context, but stops if a kernel is resident. Returns the number of
-/// kernels that were loaded, and whether that is all.
+/// Loads all images and kernels into the current context, but stops if a kernel is resident. Returns the
+/// number of loaded kernels, and whether that's all.
 pub(super) fn load_all(plan: &Preload) -> (usize, bool) {
     let (mut count, mut stack) = (0, usize::try_from(plan.sizes.stack).unwrap_or(0));
     let copies = plan.images.iter().flat_map(|(origin, wanted)| {
@@ -63,15 +64,12 @@ pub(super) fn load_all(plan: &Preload) -> (usize, bool) {
         if !may_load() {
             return (count, false);
         }
-        // The program may unload one copy before it loads the next, so further copies must not use too much memory.
+        // The program may never hold all copies at once, so further ones must not use too much memory.
         let uses_too_much_memory =
             |(free, total): (usize, usize)| free_before.saturating_sub(free) > total / 8;
         if copy > 0 && memory().is_some_and(uses_too_much_memory) {
-            failed(
-                IMAGE,
-                &describe(origin),
-                &format!("{copy} of {} copies take much memory already", wanted.times),
-            );
+            let why = format!("{copy} of {} copies take much memory already", wanted.times);
+            failed(Subject::Image(image_of(origin, &origin.to_string())), &why);
             continue;
         }
         count += load_copy(origin, &wanted.kernels, copy, &mut stack);
@@ -92,7 +90,7 @@ pub(super) fn load_all(plan: &Preload) -> (usize, bool) {
     (count, may_load)
 }
 
-/// Returns the free and the total memory of the device, in bytes.
+/// Returns the device's free and total memory in bytes.
 fn memory() -> Option<(usize, usize)> {
     driver_function!(static GET = cuMemGetInfo_v2(*mut usize, *mut usize));
     let (get, mut total) = (GET.get()?, 0);
@@ -101,51 +99,52 @@ fn memory() -> Option<(usize, usize)> {
     Some((free, total))
 }
 
-/// Describes an image in events.
-fn describe(origin: &Origin) -> String {
-    format!("{} bytes of {}", origin.bytes, origin.path)
+/// Returns an image as events name it. `as_text` is its origin as text. What its bytes are is known once they're read.
+fn image_of<'a>(origin: &Origin, as_text: &'a str) -> record::Image<&'a str> {
+    record::Image::unloaded(Format::Unknown, origin.bytes, as_text)
 }
 
-/// Returns whether loading would wait for nothing on the device. If it would wait, records why.
+/// Returns whether loading wouldn't wait for other work on the device. If it would, records why.
 fn may_load() -> bool {
     let section = section::find_in_context(contexts::current());
     let runs = section.map(|section| format!("`{}` is resident", section.kernel)).or_else(find_running);
     if let Some(runs) = &runs {
-        failed("what is left", "", &format!("{runs}, and loading would wait for it; preload before that"));
+        failed(Subject::Rest, &format!("{runs}, and loading would wait for it; preload before that"));
     }
     runs.is_none()
 }
 
-/// Describes what still runs on the device after a while.
+/// Waits for work on the device, and describes the work that doesn't end in time.
 fn find_running() -> Option<String> {
     let begun = Instant::now();
     loop {
         let stream = *busy::find_others(None).first()?;
         if begun.elapsed() > BUSY_TIMEOUT {
-            return Some(busy::in_words(&stream, "waits", "runs"));
+            return Some(busy::running(&stream).to_string());
         }
         thread::sleep(STEP);
     }
 }
 
-/// Loads one copy of an image, and these kernels of it. Returns how many kernels were loaded, and raises `stack` to what they need.
+/// Loads a copy of an image with these kernels. Returns how many were loaded, and raises `stack` to their need.
 fn load_copy(origin: &Origin, kernels: &BTreeSet<String>, copy: usize, stack: &mut usize) -> usize {
-    let words = &describe(origin);
+    let as_text = origin.to_string();
+    let described = image_of(origin, &as_text);
     let begun = now();
     slots::mark_progress(begun);
     match image(origin, copy) {
         Ok(image) => {
-            image_done(origin, words, begun);
-            load_kernels(origin.how, image.0, words, kernels, stack)
+            done(Subject::Image(described), begun);
+            load_kernels(origin.how, image.0, described, kernels, stack)
         }
         Err(why) => {
-            failed(IMAGE, words, &why);
+            failed(Subject::Image(described), &why);
             0
         }
     }
 }
 
-/// An image that a preload uses. Until this value is dropped, no thread unloads the image.
+/// Keeps threads from unloading an image until it's dropped.
 struct InUse(u64);
 
 impl InUse {
@@ -164,43 +163,49 @@ impl Drop for InUse {
     }
 }
 
-/// Loads these kernels of an image. Returns the number of kernels that were loaded, and raises `stack` to what they
-/// need.
-fn load_kernels(how: How, image: u64, words: &str, kernels: &BTreeSet<String>, stack: &mut usize) -> usize {
+/// Loads an image's kernels. Returns the number of loaded ones, and raises `stack` to their need.
+fn load_kernels(
+    how: How,
+    image: u64,
+    described: record::Image<&str>,
+    kernels: &BTreeSet<String>,
+    stack: &mut usize,
+) -> usize {
     let mut count = 0;
     for name in kernels {
         let begun = now();
         slots::mark_progress(begun);
+        let subject = Subject::Kernel { symbol: &**name, image: Some(described) };
         match kernel(how, image, name) {
             Ok(frame) => {
                 *stack = frame.max(*stack);
                 count += 1;
-                done(name, words, begun);
+                done(subject, begun);
             }
-            Err(why) => failed(name, words, &why),
+            Err(why) => failed(subject, &why),
         }
     }
     count
 }
 
-/// Returns the handle of an image, and loads the image unless it is loaded.
+/// Returns the handle of an image, which is loaded if necessary.
 fn image(origin: &Origin, copy: usize) -> Result<InUse, Why> {
     let context = context_of(origin.how);
     let code = file::read(origin)?;
     let content = content_of(origin.how, code);
-    let is_here =
+    let is_usable =
         |handle| origin.how == How::Library || owners::find(handle) == Some(Owner::Context(context.0));
     let (this, begun) = ((origin.clone(), context), Instant::now());
     loop {
         let mut state = STATE.lock();
-        if let Some(handle) = handles::find_images(content, is_here).get(copy).copied() {
+        if let Some(handle) = handles::find_images(content, is_usable).get(copy).copied() {
             return Ok(InUse::new(&mut state, handle));
         }
         if !state.loading.contains(&this) || begun.elapsed() > TIMEOUT {
             state.loading.push(this.clone());
             break;
         }
-        // Another thread loads the same image.
+        // Another thread is loading the same image.
         drop(state);
         wait_a_step();
     }
@@ -220,8 +225,9 @@ fn image(origin: &Origin, copy: usize) -> Result<InUse, Why> {
     let mut state = STATE.lock();
     state.loading.retain(|other| *other != this);
     let handle = loaded?;
-    let words = format!("{}, preloaded", describe(origin));
-    handles::add_image(handle, &words, &origin.to_string(), Some(content));
+    let format = code::image_at(code.as_ptr().cast()).format;
+    let described = record::Image { format, ..image_of(origin, &origin.to_string()) }.to_shared();
+    handles::add_image(handle, described, Some(content));
     if origin.how == How::Module {
         owners::add(handle);
     }
@@ -232,10 +238,10 @@ fn image(origin: &Origin, copy: usize) -> Result<InUse, Why> {
 
 fn library(code: &'static [u8]) -> Result<u64, Why> {
     let load = LOAD_LIBRARY.get().ok_or_else(too_old)?;
-    // The option promises that the code stays mapped. The code is mapped for ever.
+    // The option promises that the code stays in memory, and ours is never freed.
     let mut options = [CUlibraryOption::CU_LIBRARY_BINARY_IS_PRESERVED];
     let mut values = [ptr::without_provenance_mut(1)];
-    // SAFETY: the code is an image that a program has loaded in the same way, and there is one option with its value.
+    // SAFETY: the code is an image that a program has loaded in the same way, with one option and its value.
     checked(ptr::null_mut(), |library| unsafe {
         let none = ptr::null_mut();
         load(
@@ -258,7 +264,7 @@ fn module(code: &'static [u8]) -> Result<u64, Why> {
     checked(ptr::null_mut(), |module| unsafe { load(module, code.as_ptr().cast()) }).map(address)
 }
 
-/// Loads a library in the current context, without naming kernels. Returns a frame of 0 bytes.
+/// Loads a library into the current context, without a particular kernel. Returns a frame of 0 bytes.
 fn in_context(image: u64) -> Result<usize, Why> {
     let get = GET_MODULE.get().ok_or_else(too_old)?;
     // SAFETY: the library is loaded.
@@ -273,7 +279,7 @@ fn kernel(how: How, image: u64, name: &str) -> Result<usize, Why> {
     if name == IN_CONTEXT {
         return if how == How::Library { in_context(image) } else { Ok(0) };
     }
-    let c_name = CString::new(name).map_err(|_| "its name has a zero".to_owned())?;
+    let c_name = CString::new(name).map_err(|_| "its name contains a zero".to_owned())?;
     let function = match how {
         How::Library => {
             let (get, load) = GET_KERNEL.get().zip(LOAD_KERNEL.get()).ok_or_else(too_old)?;
@@ -296,7 +302,7 @@ fn kernel(how: How, image: u64, name: &str) -> Result<usize, Why> {
             })?;
             handles::add_name(address(function), name, image);
             handles::add_function(image, name, address(function));
-            // Beside running work `cuModuleGetFunction` returns before it has loaded the function.
+            // While the device is busy, `cuModuleGetFunction` returns before it has loaded the function.
             if let Some(load) = LOAD_FUNCTION.get() {
                 // SAFETY: the driver has just returned the function.
                 checked((), |()| unsafe { load(function) })?;
@@ -305,38 +311,37 @@ fn kernel(how: How, image: u64, name: &str) -> Result<usize, Why> {
         }
     };
     handles::mark_loaded(contexts::key(address(function), 0));
-    limits::frame(function).ok_or_else(|| "the driver does not tell its frame".to_owned())
+    limits::frame(function).ok_or_else(|| "the driver doesn't report its frame size".to_owned())
 }
 
-/// Raises a limit to `bytes`, if the limit is lower.
+/// Raises a limit to `bytes`, if it's lower.
 fn raise(which: CUlimit, bytes: usize) {
-    let (Some(set), Some(name)) = (SET_LIMIT.get(), limits::name_of(which)) else { return };
-    if limits::limit(which).is_none_or(|limit| limit >= bytes) {
+    let (Some(set), Some(limit)) = (SET_LIMIT.get(), limits::limit_of(which)) else { return };
+    if limits::limit(which).is_none_or(|now| now >= bytes) {
         return;
     }
-    let (subject, begun) = (format!("{name} of {bytes} bytes"), now());
+    let (subject, begun) = (Subject::Limit { limit, bytes: bytes as u64, kernel: "" }, now());
     // SAFETY: the call takes two numbers.
     match checked((), |()| unsafe { set(which, bytes) }) {
-        Ok(()) => done(&subject, "", begun),
-        Err(why) => failed(&subject, "", &why),
+        Ok(()) => done(subject, begun),
+        Err(why) => failed(subject, &why),
     }
 }
 
-/// Primes the current context: launches kernels that use printf, assert or malloc and do nothing, so that the driver
-/// sets up their buffers now.
+/// Primes the current context: launches kernels that reference printf, assert or malloc and do nothing, which
+/// makes the driver set up their buffers.
 fn set_up(Prime { printf, assert, heap, .. }: Prime) {
     let wanted = Primed::new(printf, assert, heap);
     let Some(image) = wanted.image() else { return };
-    let begun = now();
+    let (subject, begun) = (Subject::Buffers { printf, assert, heap }, now());
     let names: Vec<_> = wanted.kernels().collect();
-    let words = names.iter().map(|name| name.to_string_lossy()).collect::<Vec<_>>().join(", ");
     match library_of_ours(image).and_then(|image| launch_each(image, &names)) {
-        Ok(()) => done(&words, "", begun),
-        Err(why) => failed(&words, "", &why),
+        Ok(()) => done(subject, begun),
+        Err(why) => failed(subject, &why),
     }
 }
 
-/// Loads a library of our own kernels, once for all contexts.
+/// Loads a library with our own kernels, once for all contexts.
 fn library_of_ours(code: &'static [u8]) -> Result<u64, Why> {
     let key = code.as_ptr().addr();
     if let Some(handle) = STATE.lock().primes.get(&key) {
@@ -355,7 +360,7 @@ fn launch_each(image: u64, names: &[&CStr]) -> Result<(), Why> {
     // SAFETY: a context is current.
     let stream = checked(ptr::null_mut(), |stream| unsafe { create(stream, NON_BLOCKING) })?;
     let launched = names.iter().try_for_each(|name| {
-        // SAFETY: the library is loaded and has this kernel, which takes one `int`, and with 0 does nothing.
+        // SAFETY: the library is loaded and has this kernel, which takes an `int` and does nothing if it's 0.
         unsafe {
             let kernel = checked(ptr::null_mut(), |kernel| get(kernel, handle(image), name.as_ptr()))?;
             let function = checked(ptr::null_mut(), |function| load(function, kernel))?;
@@ -365,18 +370,18 @@ fn launch_each(image: u64, names: &[&CStr]) -> Result<(), Why> {
             checked((), |()| launch(function, 1, 1, 1, 1, 1, 1, 0, stream, params.as_mut_ptr(), none))
         }
     });
-    // SAFETY: the stream was made above.
+    // SAFETY: the stream was created above.
     let waited = checked((), |()| unsafe { wait(stream) });
-    // SAFETY: as above, and nothing uses the stream any more.
+    // SAFETY: as above, and the stream isn't used any longer.
     let destroyed = checked((), |()| unsafe { destroy(stream) });
     launched.and(waited).and(destroyed)
 }
 
-/// Returns the value that the driver stores, or its error in words.
-fn checked<T>(mut value: T, ask: impl FnOnce(&mut T) -> CUresult) -> Result<T, Why> {
-    match ask(&mut value) {
+/// Returns the value that a call of the driver stores, or its error as text.
+fn checked<T>(mut value: T, call: impl FnOnce(&mut T) -> CUresult) -> Result<T, Why> {
+    match call(&mut value) {
         CUresult::CUDA_SUCCESS => Ok(value),
-        error => Err(format!("the driver says {error:?}")),
+        error => Err(format!("the driver returns {error:?}")),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Keeps what was preloaded, and what threads are preloading.
+//! The state of preloading: preloaded images, progress by context, and images that threads are loading.
 
 use std::collections::HashMap;
 use std::thread;
@@ -10,32 +10,30 @@ use crate::watch::known::handles::Content;
 use crate::watch::process::locked::Locked;
 use crate::watch::record::slots;
 
-/// What was preloaded in this process.
 pub(super) static STATE: Locked<State> = Locked::new();
 
 #[derive(Default)]
 pub(super) struct State {
-    /// The handles of preloaded images that the program has not taken.
+    /// The handles of preloaded images that the program hasn't taken yet.
     pub(super) images: HashMap<(Content, Context), Vec<u64>>,
-    /// The number of images that were loaded.
+    /// The number of images loaded.
     pub(super) loads: u64,
-    /// The contexts that were preloaded or are being preloaded, by their ids: a new context can have the address of one
-    /// that is gone.
+    /// Progress by context id: addresses of contexts can be reused.
     pub(super) contexts: HashMap<u64, Progress>,
     /// The images that are being loaded.
     pub(super) loading: Vec<(Origin, Context)>,
-    /// The images that preloading threads use now, and that another thread may want to unload.
+    /// The images that preloading threads use, so that they can't be unloaded.
     pub(super) in_use: Vec<u64>,
-    /// The libraries of our own kernels, by their images.
+    /// The libraries with our own kernels, by the address of their image.
     pub(super) primes: HashMap<usize, u64>,
     /// The number of events that found no room in the record.
-    pub(super) unrecorded: usize,
+    pub(super) unrecorded: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Progress {
     Begun,
-    /// Something ran on the device, so a part was left out. The program can preload again.
+    /// The device was busy, so a part was left out. The program can preload again.
     Left,
     Done,
 }
@@ -45,24 +43,22 @@ pub(super) type Context = (u64, u64);
 
 pub(super) const ALL: Context = (0, 0);
 
-/// Returns the context that an image belongs to if it is loaded now.
+/// Returns the context that an image belongs to if it's loaded now.
 pub(super) fn context_of(how: How) -> Context {
     if how == How::Module { contexts::current_with_id() } else { ALL }
 }
 
-/// Returns the content of an image that was read from a file.
 pub(super) fn content_of(how: How, code: &'static [u8]) -> Content {
     (how, code.as_ptr().addr())
 }
 
-/// How often a thread checks whether another thread is ready.
+/// The polling interval for other threads.
 pub(super) const STEP: Duration = Duration::from_millis(1);
 
-/// How long a thread waits for another thread that preloads the same image. That thread may wait for a kernel that this
-/// thread ends.
+/// How long to wait for a thread that's preloading the same image: it may wait for a kernel that we have to end.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Waits a moment for another thread. As long as that thread makes progress, this thread does not count as hanging.
+/// Waits for another thread. While that one makes progress, this one doesn't count as hanging.
 pub(super) fn wait_a_step() {
     slots::mark_progress(STATE.lock().loads);
     thread::sleep(STEP);

@@ -1,4 +1,4 @@
-//! Ends the process where an option says so.
+//! Ends the process if an option asks for that.
 
 use std::process;
 use std::thread;
@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use crate::watch::process::threads;
 
-/// How long the program's handler of SIGABRT may take.
+/// How long the program's SIGABRT handler may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Ends the process by SIGABRT, with the program's handler of that signal if there is one. A handler may never return:
-/// Python's writes its lines to the standard error output, which can be a pipe that nobody reads.
+/// Ends the process by SIGABRT, and runs the program's handler if there is one. That may never return:
+/// Python's writes to stderr, which can be a pipe without a reader.
 pub(crate) fn abort() -> ! {
-    // Without this thread, a handler that does not return keeps the process.
+    // Ends the process if the handler doesn't return.
     let _ = threads::start(|| {
         thread::sleep(PATIENCE);
-        // SAFETY: the default action calls no function.
+        // SAFETY: no handler is installed.
         unsafe { libc::signal(libc::SIGABRT, libc::SIG_DFL) };
         process::abort();
     });

@@ -1,5 +1,5 @@
-//! Handles forks: in the child, what belongs to the parent is reset, and nothing is left half done by another thread of
-//! the parent.
+//! Fork handlers. They reset the parent's state in the child, and delay a fork while another thread is in a
+//! critical section that the child couldn't finish.
 
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
@@ -18,26 +18,26 @@ pub(crate) fn generation() -> u32 {
 
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 
-/// The functions that are called in each child.
+/// Functions to call in each child.
 static RESETS: [OnceLock<fn()>; 12] = [const { OnceLock::new() }; 12];
 
-/// Calls a function in each child that is forked from now on, before anything else runs there. The function is not
-/// registered with glibc: before version 2.36, registering would wait for a thread that forks, which can wait for this
-/// thread.
+/// Calls a function first thing in each child forked from now on. It isn't registered with glibc: before
+/// 2.36, that waits for a thread that is forking, and the thread may wait for us.
 pub(crate) fn in_child(reset: fn()) {
-    let is_kept = RESETS.iter().any(|entry| entry.set(reset).is_ok());
-    assert!(is_kept, "there is an entry for each");
+    let is_added = RESETS.iter().any(|entry| entry.set(reset).is_ok());
+    assert!(is_added, "there's an entry for each");
 }
 
-/// Calls `act` so that no other thread's fork divides it: a fork waits until `act` ends. In the child, a divided `act`
-/// would never end.
+/// Calls `act` as a critical section: forks of other threads wait until it ends. The child has only the
+/// forking thread, so an `act` that was interrupted would never finish there.
 pub(crate) fn undivided<T>(act: impl FnOnce() -> T) -> T {
     let this = thread_number();
     if OWNER.load(Ordering::Relaxed) == this {
         return act();
     }
-    // The handler that is registered last is called first. The second registration comes after that of an allocator
-    // which the program was linked with: `act` would wait for the allocator while a fork has locked it.
+    // Handlers run in reverse order of registration. This second registration comes after that of an
+    // allocator linked to the program, so that a fork takes our lock first. Otherwise `act` could wait for an
+    // allocator that the fork has locked.
     static AGAIN: AtomicBool = AtomicBool::new(false);
     if !AGAIN.load(Ordering::Relaxed) && !AGAIN.swap(true, Ordering::Relaxed) {
         register(before);
@@ -46,8 +46,7 @@ pub(crate) fn undivided<T>(act: impl FnOnce() -> T) -> T {
     act()
 }
 
-/// Returns the value of a cell, and makes the value if there is none. If two threads make a value each, the first value
-/// counts.
+/// Returns a cell's value, which `make` initializes without a lock. If two threads do so, the first one wins.
 pub(crate) fn once<T>(cell: &OnceLock<T>, make: impl FnOnce() -> T) -> &T {
     match cell.get() {
         Some(value) => value,
@@ -63,27 +62,27 @@ struct Lock(UnsafeCell<libc::pthread_mutex_t>);
 // SAFETY: only the C library's functions for mutexes use it.
 unsafe impl Sync for Lock {}
 
-/// A mutex of the C library, and not of Rust's library, because the child unlocks what the parent has locked.
+/// A pthread mutex and not Rust's, because the child unlocks what the parent has locked.
 static LOCK: Lock = Lock(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER));
 
 /// The thread that has locked [`LOCK`], or 0.
 static OWNER: AtomicU32 = AtomicU32::new(0);
 
-/// How often the thread that forks was found to have locked [`LOCK`] already: the thread forks inside of [`undivided`],
-/// or this is the second registration.
+/// How often a fork's handlers found [`LOCK`] locked by their own thread: because of the second registration,
+/// or because the thread forks within [`undivided`].
 static DEPTH: AtomicU32 = AtomicU32::new(0);
 
-/// How long a fork that began before the second registration waits for [`LOCK`]. The fork may have locked the allocator,
-/// for which the owner of [`LOCK`] waits.
+/// How long a fork that began before the second registration waits for [`LOCK`]. It may have locked an
+/// allocator that the owner of [`LOCK`] is waiting for.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// The thread that forks without [`LOCK`], or 0. `pthread_self` returns the same number in the child.
 static IMPATIENT: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether this process was forked while another thread was inside of [`undivided`].
+/// Whether this process was forked while another thread was in [`undivided`].
 static IS_DIVIDED: AtomicBool = AtomicBool::new(false);
 
-/// Returns whether another thread of the parent left something half done in this process. Such a process cannot be
+/// Returns whether the fork interrupted a critical section of another thread. Such a process can't be
 /// watched.
 pub(crate) fn is_divided() -> bool {
     IS_DIVIDED.load(Ordering::Relaxed)
@@ -93,13 +92,13 @@ struct Held;
 
 impl Held {
     fn new(this: u32) -> Self {
-        // SAFETY: the lock is initialized, stays where it is, and is not this thread's.
+        // SAFETY: the lock is initialized, never moves, and isn't held by this thread.
         unsafe { libc::pthread_mutex_lock(LOCK.0.get()) };
         OWNER.store(this, Ordering::Relaxed);
         Held
     }
 
-    /// Returns `None` if the lock was not free in time.
+    /// Returns `None` on timeout.
     fn in_time(this: u32) -> Option<Self> {
         let end = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default() + PATIENCE;
         let end = libc::timespec { tv_sec: end.as_secs() as _, tv_nsec: end.subsec_nanos().into() };
@@ -128,8 +127,7 @@ extern "C" fn before() {
     }
 }
 
-/// The handler that was registered first, and so is called last. If [`before`] was not called, the fork began before the
-/// second registration.
+/// The handler that was registered first, and runs last. If [`before`] hasn't run, the fork is older than it.
 extern "C" fn last_before() {
     let this = thread_number();
     if OWNER.load(Ordering::Relaxed) == this {
@@ -138,7 +136,7 @@ extern "C" fn last_before() {
     if let Some(held) = Held::in_time(this) {
         return mem::forget(held);
     }
-    // Only one thread at a time forks without the lock.
+    // Only one thread at a time may fork without the lock.
     if IMPATIENT.compare_exchange(0, this_thread(), Ordering::Relaxed, Ordering::Relaxed).is_err() {
         before();
     }
@@ -160,7 +158,7 @@ extern "C" fn after_in_child() {
         IS_DIVIDED.store(true, Ordering::Relaxed);
         OWNER.store(0, Ordering::Relaxed);
         DEPTH.store(0, Ordering::Relaxed);
-        // SAFETY: the child has no other thread, and its parent's owner of the lock never unlocks it here.
+        // SAFETY: the child has no other thread, so the lock's owner doesn't exist here.
         unsafe { LOCK.0.get().write(libc::PTHREAD_MUTEX_INITIALIZER) };
         return;
     }
@@ -170,13 +168,12 @@ extern "C" fn after_in_child() {
 }
 
 fn this_thread() -> usize {
-    // SAFETY: the call only returns a number.
+    // SAFETY: the call returns a number.
     unsafe { libc::pthread_self() as usize }
 }
 
 unsafe extern "C" {
-    /// Registers handlers of forks, as `pthread_atfork` does. The handlers of a library are removed when the library
-    /// ends.
+    /// Registers fork handlers, as `pthread_atfork` does. They're removed with their library.
     fn __register_atfork(
         before: extern "C" fn(),
         in_parent: extern "C" fn(),
@@ -186,13 +183,13 @@ unsafe extern "C" {
 }
 
 fn register(before: extern "C" fn()) {
-    // The handlers belong to no library, so that they are never removed. Otherwise glibc would end a process in which
-    // one thread forks while another exits.
-    // SAFETY: the functions are called without arguments, and stay where they are: the hooks are never unloaded.
+    // Our handlers belong to no library, so they're never removed. Otherwise glibc would abort a process in
+    // which one thread forks while another one exits.
+    // SAFETY: the functions take no arguments, and the hooks are never unloaded.
     unsafe { __register_atfork(before, after_in_parent, after_in_child, ptr::null()) };
 }
 
-/// Registers the handlers before any call, and so before any fork that could divide a call.
+/// Registers the handlers at load time, before a fork can interrupt a critical section.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static AT_LOAD: extern "C" fn() = {

@@ -1,5 +1,4 @@
-//! Defines a lock that is never found locked in a forked child. The child lacks the parent's threads, which could
-//! unlock it.
+//! A lock that a forked child never finds locked: the thread that could unlock it doesn't exist there.
 
 use std::mem;
 use std::ops::DerefMut;
@@ -10,13 +9,12 @@ use std::sync::{Mutex, PoisonError, TryLockError};
 use crate::watch::process::fork;
 use crate::watch::process::system::NoCancel;
 
-/// A value with a lock. The value is created when it is first needed, and again in a forked child: another thread of
-/// the parent may have locked the value in the middle of a change. So the child neither uses nor frees the parent's
-/// value.
+/// A value with a lock, created on first use. A forked child creates its own: the parent's may have been
+/// locked, in the middle of a change, so the child neither uses nor frees it.
 pub(crate) struct Locked<T>(AtomicPtr<Value<T>>);
 
 struct Value<T> {
-    /// The generation of the process that created the value.
+    /// The fork generation of the process that created the value.
     generation: u32,
     lock: Mutex<T>,
 }
@@ -26,13 +24,13 @@ impl<T: Default + 'static> Locked<T> {
         Locked(AtomicPtr::new(ptr::null_mut()))
     }
 
-    /// Passes the value to `act`. A forked child has its parent's value, whole: no fork divides `act`.
+    /// Calls `act` with the value. Forks wait for `act`, so a child inherits a consistent value.
     pub(crate) fn with<R>(&self, act: impl FnOnce(&mut T) -> R) -> R {
-        let _kept = NoCancel::new();
+        let _no_cancel = NoCancel::new();
         fork::undivided(|| act(&mut self.lock_inherited()))
     }
 
-    /// Waits for the lock. A forked child has the value of its parent, unless another thread of the parent was changing it.
+    /// Waits for the lock. A child inherits the value unless another thread of the parent had locked it.
     fn lock_inherited(&self) -> impl DerefMut<Target = T> {
         let (value, generation) = (self.0.load(Ordering::Acquire), fork::generation());
         // SAFETY: the pointer is null, or came from a box that is never freed.
@@ -44,14 +42,14 @@ impl<T: Default + 'static> Locked<T> {
             };
             let new = Box::into_raw(Box::new(Value { generation, lock: Mutex::new(inherited) }));
             if self.0.compare_exchange(value, new, Ordering::AcqRel, Ordering::Acquire).is_err() {
-                // SAFETY: the box was created above, and no other thread has its pointer.
+                // SAFETY: the box was created above, and was never shared.
                 drop(unsafe { Box::from_raw(new) });
             }
         }
         self.lock()
     }
 
-    /// Waits for the lock, and creates the value if there is none.
+    /// Waits for the lock. A child gets a new value.
     pub(crate) fn lock(&self) -> impl DerefMut<Target = T> {
         let (mut value, generation) = (self.0.load(Ordering::Acquire), fork::generation());
         // SAFETY: the pointer is null, or came from a box that is never freed.
@@ -60,7 +58,7 @@ impl<T: Default + 'static> Locked<T> {
             match self.0.compare_exchange(value, new, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => value = new,
                 Err(theirs) => {
-                    // SAFETY: the box was made above, and no other thread has it.
+                    // SAFETY: the box was created above, and was never shared.
                     drop(unsafe { Box::from_raw(new) });
                     value = theirs;
                 }

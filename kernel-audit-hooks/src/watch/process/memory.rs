@@ -1,8 +1,8 @@
-//! Reads memory of this process that may not be there. Linux copies it and refuses addresses that are not mapped, so
-//! reading never faults. May be called in the handler of a signal.
+//! Reads memory of this process that may not be mapped. The kernel copies it and reports unmapped addresses,
+//! so reading never faults. Async-signal-safe.
 //!
-//! Where there is no such system call (qemu's user mode, some sandboxes), the memory goes through a pipe, because `write`
-//! refuses addresses that are not mapped, too.
+//! Where `process_vm_readv` is missing (qemu's user mode, some sandboxes), the memory is written to a pipe,
+//! which reports unmapped addresses, too.
 
 use std::ffi::{c_int, c_void};
 use std::{io, ptr};
@@ -10,10 +10,10 @@ use std::{io, ptr};
 /// Pages are at least this large.
 pub(crate) const PAGE: u64 = 4096;
 
-/// The most parts of a copy. Linux reads a part as a whole or not at all, so each page is a part.
+/// The most parts of a copy. Linux reads each part completely or not at all, so each page is one.
 const PARTS: usize = 9;
 
-/// Copies words from an address on, as far as they are mapped, and at most 32 KiB. Returns the number of words.
+/// Copies words from an address on until one isn't mapped, 32 KiB at most. Returns the number of words.
 pub(crate) fn read(at: u64, words: &mut [u64]) -> usize {
     let bytes = (size_of_val(words) as u64).min((PARTS as u64 - 1) * PAGE);
     let Some(end) = at.checked_add(bytes) else { return 0 };
@@ -26,7 +26,7 @@ pub(crate) fn read(at: u64, words: &mut [u64]) -> usize {
         (from, count) = (next, count + 1);
     }
     let to = libc::iovec { iov_base: words.as_mut_ptr().cast(), iov_len: bytes as usize };
-    // SAFETY: Linux writes into `words` only, and reads only what is mapped.
+    // SAFETY: Linux writes to `words` only, and reads only mapped memory.
     let read = unsafe { libc::process_vm_readv(libc::getpid(), &to, 1, parts.as_ptr(), count as u64, 0) };
     let read = match usize::try_from(read) {
         Ok(read) => read,
@@ -36,7 +36,7 @@ pub(crate) fn read(at: u64, words: &mut [u64]) -> usize {
     read / size_of::<u64>()
 }
 
-/// Returns whether all of these bytes can be read: tries a byte of each page.
+/// Returns whether all of these bytes can be read, by trying a byte of each page.
 pub(crate) fn is_readable(at: u64, bytes: u64) -> bool {
     let Some(last) = bytes.checked_sub(1).map_or(Some(at), |more| at.checked_add(more)) else { return false };
     let Some(pipe) = Pipe::new() else { return false };
@@ -60,15 +60,15 @@ impl Pipe {
         (made == 0).then_some(Pipe(ends))
     }
 
-    /// Copies the parts one after the other, as far as they can be read. Returns the number of bytes.
+    /// Copies the parts in order until one can't be read. Returns the number of bytes.
     fn copy(&self, parts: &[libc::iovec], to: libc::iovec) -> usize {
         let mut done = 0;
         for part in parts {
-            // SAFETY: Linux refuses what is not mapped, and the pipe is ours.
+            // SAFETY: Linux refuses unmapped memory, and the pipe is ours.
             let written = unsafe { libc::write(self.0[1], part.iov_base, part.iov_len) };
             let Ok(written) = usize::try_from(written) else { break };
             let room = written.min(to.iov_len - done);
-            // SAFETY: so many bytes of the caller's are left.
+            // SAFETY: the caller's buffer has room for this many more bytes.
             let read = unsafe { libc::read(self.0[0], to.iov_base.wrapping_byte_add(done), room) };
             let Ok(read) = usize::try_from(read) else { break };
             done += read;
@@ -89,7 +89,7 @@ impl Drop for Pipe {
     }
 }
 
-/// Copies so many words, or none.
+/// Copies `N` words, if all are mapped.
 pub(crate) fn words<const N: usize>(at: u64) -> Option<[u64; N]> {
     let mut words = [0; N];
     (read(at, &mut words) == N).then_some(words)
@@ -111,7 +111,7 @@ mod tests {
             assert_eq!(words::<2>(at), None);
         }
         let (size, kind) = (4 * PAGE as usize, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: a new mapping, whose second half nobody may read afterwards.
+        // SAFETY: the mapping is new and ours.
         let at = unsafe {
             let pages = libc::mmap(ptr::null_mut(), size, libc::PROT_READ | libc::PROT_WRITE, kind, -1, 0);
             pages.cast::<u8>().add(PAGE as usize - 8).write_bytes(7, 16);

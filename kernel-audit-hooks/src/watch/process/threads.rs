@@ -1,5 +1,5 @@
-//! Starts threads of the audit. They take no signals, because signals are meant for the program's own threads. If the program
-//! blocks a signal to take it by `sigwait`, that signal would otherwise reach a thread of the audit, and end the program.
+//! The audit's own threads. They block all signals, which are meant for the program's threads: one that the
+//! program blocks to receive it by `sigwait` would be delivered to our thread, and end the program.
 
 use std::ffi::c_void;
 use std::io;
@@ -9,16 +9,16 @@ use std::ptr;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// The bytes of a thread's stack. Threads of the audit call the driver, too.
+/// The stack size in bytes. Some of these threads call the driver.
 const STACK: usize = 1 << 20;
 
-/// Starts a thread that takes no signals. It is no thread of Rust's library: those first take the loader's lock, which
-/// is held while a library's initializers run, and such an initializer can hang.
+/// Starts a thread that blocks all signals. It doesn't use Rust's library, whose threads first take the
+/// loader's lock: that is held while a library's initializers run, which may hang.
 pub(crate) fn start(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     extern "C" fn run<F: FnOnce()>(work: *mut c_void) -> *mut c_void {
-        // SAFETY: `start` made the pointer of a box of this type, for this thread alone.
+        // SAFETY: `start` made the pointer from a box of this type, for this thread alone.
         let work = unsafe { Box::from_raw(work.cast::<F>()) };
-        // SAFETY: the call reads the name, which ends with a zero, and is about this thread.
+        // SAFETY: the call names this thread. The name ends with a zero.
         unsafe { libc::prctl(libc::PR_SET_NAME, c"kernel-registry".as_ptr()) };
         let _ = panic::catch_unwind(AssertUnwindSafe(work));
         ptr::null_mut()
@@ -30,13 +30,13 @@ pub(crate) fn start(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let work = Box::into_raw(Box::new(work));
     let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
     let (mut attributes, mut thread) = (MaybeUninit::uninit(), MaybeUninit::uninit());
-    // SAFETY: all variables have room, and are filled in before they are read.
+    // SAFETY: all variables are initialized before they're read.
     let failed = unsafe {
         libc::sigfillset(all.as_mut_ptr());
         libc::pthread_attr_init(attributes.as_mut_ptr());
         libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), STACK);
         libc::pthread_attr_setdetachstate(attributes.as_mut_ptr(), libc::PTHREAD_CREATE_DETACHED);
-        // A thread begins with the signal mask of the thread that starts it.
+        // A thread inherits the signal mask of the thread that starts it.
         libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
         let failed =
             libc::pthread_create(thread.as_mut_ptr(), attributes.as_ptr(), run, work.cast::<c_void>());
@@ -45,15 +45,15 @@ pub(crate) fn start(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
         failed
     };
     if failed != 0 {
-        // SAFETY: no thread has the box.
+        // SAFETY: no thread was started, so the box is still ours.
         drop(unsafe { Box::from_raw(work) });
         return Err(io::Error::from_raw_os_error(failed));
     }
     Ok(())
 }
 
-/// Calls `ask` in a thread of its own, which is left behind if it does not answer in time. The answer comes by no
-/// channel of Rust's library, because channels take the loader's lock, too.
+/// Calls `ask` in its own thread, which is abandoned if it doesn't answer in time. This uses no channel of
+/// Rust's library, because channels take the loader's lock, too.
 pub(crate) fn answer<T: Send + 'static>(
     ask: impl FnOnce() -> T + Send + 'static,
     within: Duration,

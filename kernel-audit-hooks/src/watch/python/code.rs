@@ -1,5 +1,5 @@
-//! Names a frame by its code object, which is read only if it is one: a frame that is being made or left can refer to an object that was
-//! freed, or to no object at all. Reading allocates nothing, so it may happen in the handler of a signal.
+//! Reads file, function and line of a frame from its code object, after checking that it's one: a frame that's
+//! being created or left can refer to a freed object, or to none. Async-signal-safe: nothing is allocated.
 
 use std::alloc;
 use std::slice;
@@ -8,9 +8,9 @@ use super::interpreter::{Frame, Texts, address};
 use super::layout::{CODE, Layout};
 use super::pages::Pages;
 
-/// A frame: the addresses of its code object and of an instruction, and who owns it.
+/// A frame: the addresses of its code object and of an instruction, and the kind of its owner.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct RawFrame {
     pub(super) code: u64,
     pub(super) instruction: u64,
     pub(super) owner: u8,
@@ -19,7 +19,7 @@ pub(super) struct Place {
 /// The owner of a generator's frame.
 const GENERATOR: u8 = 1;
 
-/// The addresses of the types to which code objects and what they refer to belong.
+/// The addresses of Python's types for code objects, `str` and `bytes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Types {
     pub(super) code: u64,
@@ -27,16 +27,16 @@ pub(super) struct Types {
     pub(super) bytes: u64,
 }
 
-/// The most bytes of a name, and of a table of lines, that are read.
+/// The maximum sizes of a name and of a line table, in bytes.
 const LONGEST: usize = 1000;
 const LARGEST: u64 = 256 << 10;
 
-/// The words of a text: its head, and its characters.
+/// The words of a `str`: header and characters.
 const TEXT: usize = 9 + LONGEST / size_of::<u64>();
-/// The words of a text that are read first. Most texts have no more.
+/// The words of a `str` that are read first. Most have no more.
 const SHORT: usize = 24;
 
-/// Memory into which a frame's objects are copied, all zeros at first.
+/// Buffers for copies of a frame's objects, initially zero.
 pub(super) struct Scratch {
     pub(super) pages: Pages,
     code: [u64; CODE],
@@ -48,10 +48,10 @@ impl Scratch {
     pub(super) const NEW: Scratch =
         Scratch { pages: Pages::NEW, code: [0; CODE], file: [0; TEXT], function: [0; TEXT] };
 
-    /// Allocates one. It would be too large for the stacks of some threads.
+    /// Allocates one without a copy on the stack, for which some threads have no room.
     pub(super) fn boxed() -> Box<Scratch> {
         let layout = alloc::Layout::new::<Scratch>();
-        // SAFETY: the layout has a size. Zeros are valid, and the box is the memory's only owner.
+        // SAFETY: the layout's size isn't 0. Zeros are valid, and the box is the memory's only owner.
         unsafe {
             let zeros = alloc::alloc_zeroed(layout).cast::<Scratch>();
             if zeros.is_null() {
@@ -62,22 +62,22 @@ impl Scratch {
     }
 }
 
-/// A frame whose names are copied, and not decoded yet.
+/// A frame with copied names, which haven't been decoded yet.
 #[derive(Clone, Copy)]
-pub(super) struct Named<'a> {
+pub(super) struct NamedFrame<'a> {
     pub(super) line: u32,
     pub(super) file: Characters<'a>,
     pub(super) function: Characters<'a>,
 }
 
-impl Named<'_> {
+impl NamedFrame<'_> {
     pub(super) fn frame(&self, texts: &mut Texts) -> Option<Frame> {
         let (file, function) = (self.file.decode()?, self.function.decode()?);
-        Some(Frame { file: texts.keep(file), function: texts.keep(function), line: self.line })
+        Some(Frame { file: texts.intern(file), function: texts.intern(function), line: self.line })
     }
 }
 
-/// The characters of a text of Python: each is a number of `width` bytes.
+/// The characters of a `str`, with `width` bytes each.
 #[derive(Clone, Copy)]
 pub(super) struct Characters<'a> {
     pub(super) bytes: &'a [u8],
@@ -85,8 +85,8 @@ pub(super) struct Characters<'a> {
 }
 
 impl Characters<'_> {
-    /// Returns the text, or `None` if a number is no character. A file's name can have bytes that are not UTF-8, for which Python has
-    /// halves of characters, and names can break a line.
+    /// Returns the text, or `None` if it has an invalid character. Surrogates, which Python uses for bytes
+    /// that aren't UTF-8, and control characters such as line breaks are replaced.
     fn decode(self) -> Option<String> {
         let number =
             |bytes: &[u8]| bytes.iter().rev().fold(0_u32, |number, byte| number << 8 | u32::from(*byte));
@@ -99,16 +99,15 @@ impl Characters<'_> {
     }
 }
 
-/// Returns whether the words begin an object of this type that is not freed. An object that is being freed has no references, and one that was
-/// freed has an address instead of their number. The upper 16 bits are flags since 3.14.
-fn is_object(words: &[u64], of: u64) -> bool {
-    let [references, its_type, ..] = words else { return false };
-    *references as u32 != 0 && (*references >> 32) as u16 == 0 && *its_type == of
+/// Returns whether the words are the header of a live object of this type. An object's reference count is 0
+/// while it's being freed, and is replaced by an address afterwards. The upper 16 bits are flags since 3.14.
+fn is_object(words: &[u64], kind: u64) -> bool {
+    let [references, its_kind, ..] = words else { return false };
+    *references as u32 != 0 && (*references >> 32) as u16 == 0 && *its_kind == kind
 }
 
-/// Returns words as bytes.
 fn bytes(words: &[u64]) -> &[u8] {
-    // SAFETY: the bytes are those of the words, and any bytes are valid.
+    // SAFETY: the bytes are those of the words.
     unsafe { slice::from_raw_parts(words.as_ptr().cast(), size_of_val(words)) }
 }
 
@@ -118,30 +117,30 @@ impl Types {
         Some(Types { code: code?, text: text?, bytes: bytes? })
     }
 
-    /// Names a frame, if it has begun and its code object is one. CPython shows no other frames, either: some run code of the interpreter's
-    /// own, which is in no file.
+    /// Reads a frame's names, if the frame has started and has a valid code object. CPython hides other
+    /// frames, too: some run the interpreter's internal code, which has no file.
     pub(super) fn name<'s>(
         &self,
         layout: &Layout,
-        place: Place,
+        frame: RawFrame,
         scratch: &'s mut Scratch,
-    ) -> Option<Named<'s>> {
+    ) -> Option<NamedFrame<'s>> {
         let Scratch { pages, code, file, function } = scratch;
-        let count = pages.read(place.code, code);
+        let count = pages.read(frame.code, code);
         let [first, its_file, its_function, its_lines, begin] = layout.code.map(|offset| offset as usize);
         if count * size_of::<u64>() < begin || !is_object(code, self.code) {
             return None;
         }
         let word = |offset: usize| code[offset / 8];
         let half = |offset: usize| (word(offset) >> (offset % 8 * 8)) as u32;
-        /// From the first instruction that can be traced to the instructions, in bytes.
+        /// The index of the first traceable instruction is this many bytes before the instructions.
         const TRACED: usize = 16;
-        /// The bytes of an instruction.
+        /// The size of an instruction in bytes.
         const UNIT: u64 = 2;
         let unit =
-            place.instruction.checked_sub(place.code.wrapping_add(begin as u64)).map(|bytes| bytes / UNIT);
+            frame.instruction.checked_sub(frame.code.wrapping_add(begin as u64)).map(|bytes| bytes / UNIT);
         let has_begun = unit.is_some_and(|unit| unit >= u64::from(half(begin - TRACED)));
-        if !has_begun && place.owner != GENERATOR {
+        if !has_begun && frame.owner != GENERATOR {
             return None;
         }
         let first = half(first);
@@ -153,10 +152,10 @@ impl Types {
         let line = line.filter(|line| *line > 0).unwrap_or(first);
         let file = self.text(layout, pages, word(its_file), file)?;
         let function = self.text(layout, pages, word(its_function), function)?;
-        Some(Named { line, file, function })
+        Some(NamedFrame { line, file, function })
     }
 
-    /// Copies a text of Python: its length, how its characters are stored, and the characters.
+    /// Copies a `str`.
     fn text<'w>(
         &self,
         layout: &Layout,
@@ -184,22 +183,22 @@ impl Types {
     }
 }
 
-/// The bytes of a table of lines.
+/// Iterates over the bytes of a line table.
 struct Table<'p> {
     pages: &'p mut Pages,
     /// The address of the next word, and the number of bytes that are left.
     next: u64,
     left: u64,
-    /// What is left of the current word, and how many bytes that is.
+    /// The rest of the current word, and its number of bytes.
     word: u64,
     inside: u32,
 }
 
 impl<'p> Table<'p> {
-    fn open(at: u64, of: u64, pages: &'p mut Pages) -> Option<Self> {
-        // The words before the bytes. The third is the number of bytes.
+    fn open(at: u64, kind: u64, pages: &'p mut Pages) -> Option<Self> {
+        // The header of a `bytes`. The third word is the length.
         let mut head = [0; 4];
-        let is_bytes = pages.read(at, &mut head) == head.len() && is_object(&head, of);
+        let is_bytes = pages.read(at, &mut head) == head.len() && is_object(&head, kind);
         let left = Some(head[2]).filter(|left| is_bytes && *left <= LARGEST)?;
         Some(Table { pages, next: at + size_of_val(&head) as u64, left, word: 0, inside: 0 })
     }
@@ -224,9 +223,9 @@ impl Iterator for Table<'_> {
     }
 }
 
-/// Returns the line of an instruction, if it has one, from the table of a code object whose first line is known: an entry for some
-/// instructions after the other, with the number of lines since the entry before. Returns `None` if the table does not have the instruction,
-/// so that it is not one of this code object.
+/// Returns an instruction's line from a code object's line table, or `Some(None)` if the instruction has
+/// none. Each entry covers a number of instructions, and has a line relative to the entry before. `None`: the
+/// table doesn't cover the instruction, so it belongs to other code.
 #[expect(clippy::option_option, reason = "an instruction that the table lacks is not one without a line")]
 fn line_of(table: impl Iterator<Item = u8>, first: u32, unit: u64) -> Option<Option<u32>> {
     let (mut line, mut end) = (i64::from(first), 0_u64);
@@ -235,7 +234,7 @@ fn line_of(table: impl Iterator<Item = u8>, first: u32, unit: u64) -> Option<Opt
         let entry = bytes.next()?;
         let kind = entry >> 3 & 15;
         let (has_line, change) = match kind {
-            // The columns follow, in bytes whose first bit is 0.
+            // Columns follow, in bytes whose highest bit is 0.
             0..=9 => (true, 0),
             10..=12 => (true, i64::from(kind) - 10),
             13 | 14 => {
@@ -270,7 +269,7 @@ fn line_of(table: impl Iterator<Item = u8>, first: u32, unit: u64) -> Option<Opt
 mod tests {
     use super::*;
 
-    /// CPython 3.11 wrote the table for these lines: `def f(a):`, `b = a`, nothing, `return (a +`, `b)`.
+    /// CPython 3.11's table for these lines: `def f(a):`, `b = a`, an empty line, `return (a +`, `b)`.
     #[test]
     fn lines_are_those_of_the_table() {
         let table = [128, 0, 216, 6, 7, 128, 33, 224, 10, 11, 216, 1, 2, 241, 3, 1, 11, 3, 240, 0, 1, 3, 4];

@@ -1,15 +1,15 @@
-//! Copies the Python frames of a thread in the handler of a signal, with their names, and decodes them in the thread that asked.
+//! Copies a thread's Python frames in a signal handler, with their names. The thread that asked decodes them.
 
 use std::cell::UnsafeCell;
 
-use super::code::{Characters, Named, Scratch};
+use super::code::{Characters, NamedFrame, Scratch};
 use super::interpreter::{Frame, Texts};
 use super::structures::{DEPTH, Structures};
 
-/// The bytes for names. Frames whose names find no room are left out, with their callers.
+/// The size of the buffer for names. Once it's full, the remaining outer frames are left out.
 const ROOM: usize = 32 << 10;
 
-/// A frame of the thread, and where its names are.
+/// A frame whose names are in the buffer.
 #[derive(Clone, Copy)]
 struct Entry {
     line: u32,
@@ -34,7 +34,7 @@ struct Copied {
 }
 
 impl Copied {
-    fn push(&mut self, named: &Named<'_>) -> Option<()> {
+    fn push(&mut self, named: &NamedFrame<'_>) -> Option<()> {
         let entry = self.entries.get_mut(self.count)?;
         let (names, used) = (&mut self.names, &mut self.used);
         let mut text = |its: Characters<'_>| {
@@ -51,8 +51,7 @@ impl Copied {
 
 struct Shared(UnsafeCell<(Copied, Scratch)>);
 
-// SAFETY: the thread that is asked writes to it, and the thread that asks reads it afterwards; `asked` lets one thread ask
-// at a time.
+// SAFETY: the asked thread writes to it, then the one that asked reads it. `asked` allows one at a time.
 unsafe impl Sync for Shared {}
 
 static COPIED: Shared = {
@@ -62,7 +61,7 @@ static COPIED: Shared = {
     Shared(UnsafeCell::new((copied, Scratch::NEW)))
 };
 
-/// Copies the frames of this thread, whose work `asked` does in the handler of a signal.
+/// Copies this thread's frames. Called in the signal handler of `asked`.
 ///
 /// # Safety
 ///
@@ -70,7 +69,7 @@ static COPIED: Shared = {
 pub(crate) unsafe fn copy() {
     // SAFETY: the caller's promise.
     let (copied, scratch) = unsafe { &mut *COPIED.0.get() };
-    let python = Structures::kept();
+    let python = Structures::current();
     (copied.state, copied.count, copied.used) = (python.map_or(0, Structures::state), 0, 0);
     if let Some(python) = python {
         python.each(copied.state, scratch, &mut |named| copied.push(named).is_some());
@@ -88,7 +87,7 @@ pub(crate) unsafe fn read(texts: &mut Texts) -> (u64, Vec<Frame>) {
     let text =
         |its: Text| Characters { bytes: &copied.names[its.begin..its.begin + its.length], width: its.width };
     let frames = copied.entries[..copied.count].iter().filter_map(|entry| {
-        Named { line: entry.line, file: text(entry.file), function: text(entry.function) }.frame(texts)
+        NamedFrame { line: entry.line, file: text(entry.file), function: text(entry.function) }.frame(texts)
     });
     (copied.state, frames.collect())
 }

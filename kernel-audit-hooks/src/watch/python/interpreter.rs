@@ -1,4 +1,4 @@
-//! Finds the functions and the data of the Python interpreter in this process.
+//! Looks up functions and variables of the Python interpreter in this process.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::{CStr, c_int, c_void};
@@ -9,10 +9,10 @@ use std::sync::Arc;
 use crate::watch::loader::{mapped, symbols};
 use crate::watch::process::locked::Locked;
 
-/// The most frames that are kept.
+/// Limits the number of frames returned.
 pub(super) const MOST: usize = 32;
 
-/// A frame of a Python function, at a line.
+/// A Python frame.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Frame {
     pub(crate) file: Arc<str>,
@@ -20,16 +20,16 @@ pub(crate) struct Frame {
     pub(crate) line: u32,
 }
 
-/// The texts of frames, each once: many frames have the same.
+/// Interns names of files and functions, which many frames share.
 #[derive(Default)]
 pub(crate) struct Texts(HashSet<Arc<str>>);
 
 impl Texts {
-    pub(super) fn keep(&mut self, text: String) -> Arc<str> {
-        /// More texts than a program's frames have at a time.
+    pub(super) fn intern(&mut self, text: String) -> Arc<str> {
+        /// An upper bound for the texts in a program's frames.
         const MOST: usize = 1 << 16;
-        if let Some(kept) = self.0.get(&*text) {
-            return kept.clone();
+        if let Some(known) = self.0.get(&*text) {
+            return known.clone();
         }
         if self.0.len() >= MOST {
             self.0.clear();
@@ -40,29 +40,30 @@ impl Texts {
     }
 }
 
-/// Returns whether there is an interpreter that has begun and is not ending.
-pub(super) fn runs() -> bool {
-    ask(c"Py_IsInitialized") == Some(true) && is_ending() == Some(false)
+/// Returns whether there's an interpreter that is initialized and isn't finalizing.
+pub(super) fn is_running() -> bool {
+    query(c"Py_IsInitialized") == Some(true) && is_finalizing() == Some(false)
 }
 
-/// Returns whether the interpreter is ending, if there is one: it has called the functions of `atexit`, and frees what is left.
-pub(crate) fn is_ending() -> Option<bool> {
-    ask(c"Py_IsFinalizing").or_else(|| ask(c"_Py_IsFinalizing"))
+/// Returns whether the interpreter is finalizing: it has run the `atexit` functions, and frees its objects.
+/// `None` without an interpreter.
+pub(crate) fn is_finalizing() -> Option<bool> {
+    query(c"Py_IsFinalizing").or_else(|| query(c"_Py_IsFinalizing"))
 }
 
-fn ask(name: &'static CStr) -> Option<bool> {
-    // SAFETY: this is the type of the three functions, which only answer.
-    unsafe { function::<unsafe extern "C" fn() -> c_int>(name).map(|ask| ask() != 0) }
+fn query(name: &'static CStr) -> Option<bool> {
+    // SAFETY: this is the type of the three functions, which have no side effects.
+    unsafe { function::<unsafe extern "C" fn() -> c_int>(name).map(|query| query() != 0) }
 }
 
-/// A cache of addresses by name. It is valid as long as the same files are mapped.
+/// Caches addresses by name, as long as the mapped files don't change.
 #[derive(Default)]
-struct Asked {
+struct AddressCache {
     files: (u64, u64),
     found: HashMap<&'static CStr, Option<u64>>,
 }
 
-/// Looks up a function of the interpreter in this process.
+/// Looks up a function of the interpreter.
 ///
 /// # Safety
 ///
@@ -74,13 +75,13 @@ pub(super) unsafe fn function<F: Copy>(name: &'static CStr) -> Option<F> {
     Some(unsafe { mem::transmute_copy(&function) })
 }
 
-/// Returns the address of a function or a variable of the interpreter in this process.
+/// Looks up the address of a function or a variable of the interpreter.
 pub(super) fn address(name: &'static CStr) -> Option<u64> {
-    static ASKED: Locked<Asked> = Locked::new();
+    static CACHE: Locked<AddressCache> = Locked::new();
     let files = mapped::counts();
-    let mut asked = ASKED.lock();
-    if asked.files != files {
-        *asked = Asked { files, found: HashMap::new() };
+    let mut cache = CACHE.lock();
+    if cache.files != files {
+        *cache = AddressCache { files, found: HashMap::new() };
     }
-    *asked.found.entry(name).or_insert_with(|| symbols::find(name))
+    *cache.found.entry(name).or_insert_with(|| symbols::find(name))
 }

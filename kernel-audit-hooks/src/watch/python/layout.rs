@@ -1,28 +1,26 @@
-//! Where the members of CPython's structures are. Those of 3.11 and 3.12 are known here. From 3.13 on, CPython publishes
-//! them in a table: its first three words are a name, the version, and whether the interpreter runs without its lock; then
-//! come offsets.
+//! Offsets of the fields in CPython's structures. Those of 3.11 and 3.12 are hard-coded. From 3.13 on, CPython
+//! publishes a table: a magic number, the version, whether there's no GIL, then the offsets.
 
 use crate::watch::process::memory;
 
-/// The words that are read of a frame, and of a code object.
+/// The words read of a frame, and of a code object.
 pub(super) const FRAME: usize = 10;
 pub(super) const CODE: usize = 32;
 
-/// The offsets of members, in bytes.
+/// Field offsets in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
-    /// Of a thread: the C frame of the innermost run of the interpreter, before 3.13.
+    /// Thread state: the innermost C frame, before 3.13.
     pub(super) c_frame: Option<u64>,
-    /// Of a C frame, or of a thread: the innermost frame.
+    /// C frame, or thread state since 3.13: the innermost frame.
     pub(super) current: u64,
-    /// Of a frame: its code, the frame that called it, and an instruction: the one before the next until 3.12, then the
-    /// one that runs.
+    /// Frame: code object, calling frame, and instruction (the last one until 3.12, then the current one).
     pub(super) frame: [usize; 3],
-    /// Of a frame: who owns it.
+    /// Frame: kind of owner.
     pub(super) owner: usize,
-    /// Of a code object: its line, file and name, the table of its lines, and its instructions.
+    /// Code object: first line, file, name, line table, instructions.
     pub(super) code: [u64; 5],
-    /// Of a text: its characters, if they are ASCII or not.
+    /// `str`: characters, if they're ASCII, and otherwise.
     pub(super) text: [u64; 2],
 }
 
@@ -53,37 +51,36 @@ const KNOWN: [(u64, Layout); 2] = [
 
 const NAME: u64 = u64::from_le_bytes(*b"xdebugpy");
 
-/// Which words of the table are needed.
+/// Indices into the published table.
 struct Words {
     current: usize,
-    /// The first of these words: who called, the code, the instruction, the variables, the owner.
+    /// The first of: calling frame, code object, instruction, variables, owner.
     frame: usize,
-    /// The first of these words: the file, the name, the name with its class, the lines, the first line, three others, and
-    /// the instructions.
+    /// The first of: file, name, qualified name, line table, first line, three others, instructions.
     code: usize,
-    /// The size of an object for ASCII characters, which the characters follow.
+    /// The size of the header that ASCII characters follow.
     ascii: usize,
 }
 
-/// The tables that are known, by the upper half of their versions.
+/// Supported tables, by the upper half of the version.
 const TABLES: [(u64, Words); 3] = [
     (0x030d, Words { current: 23, frame: 29, code: 35, ascii: 70 }),
     (0x030e, Words { current: 26, frame: 32, code: 40, ascii: 80 }),
     (0x030f, Words { current: 26, frame: 40, code: 48, ascii: 92 }),
 ];
-/// No table that is known needs more words.
+/// The number of words that are needed of the longest table.
 const LONGEST: usize = 93;
 
 impl Layout {
-    /// Returns the layout of a version, whose table is at this address if it has one.
+    /// Returns the layout of a version. `table` returns the address of the published table.
     pub(super) fn for_version(version: u64, table: impl FnOnce() -> Option<u64>) -> Option<Self> {
         let known = KNOWN.iter().find(|(its, _)| *its == version >> 16);
         known.map(|(_, layout)| *layout).or_else(|| published(version, table()?))
     }
 }
 
-/// Returns the layout that an interpreter publishes. Returns `None` for versions that are not known, and for interpreters
-/// without a lock, whose objects have other heads.
+/// Returns the layout from a published table. `None` for unsupported versions, and for free-threaded
+/// interpreters, whose objects have other headers.
 fn published(version: u64, at: u64) -> Option<Layout> {
     let (_, words) = TABLES.iter().find(|(its, _)| *its == version >> 16)?;
     let table = memory::words::<LONGEST>(at)?;
@@ -97,16 +94,16 @@ fn published(version: u64, at: u64) -> Option<Layout> {
     let frame = [code, previous, instruction];
     let is_inside = frame.iter().all(|offset| offset % 8 == 0 && *offset / 8 < FRAME) && owner < 8 * FRAME;
     let code = [first, file, function, lines, begin];
-    // The word before the last one tells from which instruction on the code can be traced.
+    // Fields before the instructions are read, too: see `TRACED`.
     let is_inside = is_inside && code.iter().all(|offset| *offset < 8 * CODE) && begin >= 16;
     let code = code.map(|offset| offset as u64);
-    /// What an object for other characters has more: their length and place in UTF-8.
+    /// The header for other characters also has their UTF-8 form: length and pointer.
     const MORE: usize = 16;
     let text = [ascii as u64, (ascii + MORE) as u64];
     is_inside.then_some(Layout { c_frame: None, current: current as u64, frame, owner, code, text })
 }
 
-/// Returns offsets, if all are such as an offset can be.
+/// Returns offsets, if all are plausible.
 fn small<const N: usize>(words: &[u64]) -> Option<[usize; N]> {
     const LARGEST: u64 = 1 << 16;
     let words = words.first_chunk::<N>()?;
@@ -137,7 +134,7 @@ mod tests {
             text: [40, 56],
         };
         assert_eq!(read(&table, VERSION), Some(expected));
-        assert_eq!(read(&table, 0x0310_00f0), None, "of a version that is not known");
+        assert_eq!(read(&table, 0x0310_00f0), None, "an unsupported version");
         for (index, word) in [(0, 1), (1, 0x030e_01f0), (2, 1), (32, 80), (33, 4), (36, 80), (48, u64::MAX)] {
             let mut other = table;
             other[index] = word;

@@ -1,23 +1,22 @@
-//! Reads the frames of a thread that may run Python, which is the one that holds the interpreter's lock, if there is a
-//! lock. They are read by the interpreter's public functions, which run no code of the program: they read
-//! code objects, and keep an exception that is set.
+//! Reads this thread's frames through the C API, if the thread is attached to the interpreter (holds the GIL,
+//! if there is one). The calls run no Python code, and preserve a pending exception.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::Arc;
 use std::{ptr, slice};
 
-use super::interpreter::{Frame, MOST, function, runs};
+use super::interpreter::{Frame, MOST, function, is_running};
 
 type Object = *mut c_void;
-type Of = unsafe extern "C" fn(Object) -> Object;
+type Getter = unsafe extern "C" fn(Object) -> Object;
 
-/// The interpreter's functions that are needed.
+/// Functions of the C API.
 struct Api {
     attached: unsafe extern "C" fn() -> Object,
     thread: unsafe extern "C" fn() -> Object,
-    frame: Of,
-    back: Of,
-    code: Of,
+    frame: Getter,
+    back: Getter,
+    code: Getter,
     line: unsafe extern "C" fn(Object) -> c_int,
     attribute: unsafe extern "C" fn(Object, *const c_char) -> Object,
     text: unsafe extern "C" fn(Object, *mut isize) -> *const c_char,
@@ -28,7 +27,7 @@ struct Api {
 
 impl Api {
     fn find() -> Option<Self> {
-        // SAFETY: these are the types of CPython's functions of these names, since 3.9.
+        // SAFETY: the functions have had these types since CPython 3.9.
         unsafe {
             Some(Api {
                 attached: function(c"PyThreadState_GetUnchecked")
@@ -47,19 +46,19 @@ impl Api {
         }
     }
 
-    /// Returns the frames of a thread, which is this thread and holds the interpreter's lock.
+    /// Returns the frames of a thread, which must be this one, and attached.
     unsafe fn frames(&self, thread: Object) -> Vec<Frame> {
         let mut frames = Vec::new();
         let mut error = [ptr::null_mut(); 3];
         let [kind, value, trace] = &mut error;
-        // SAFETY: the caller's promise. Each object that is returned is released once.
+        // SAFETY: the caller's promise. Each returned object is released once.
         unsafe {
             (self.fetch)(kind, value, trace);
             let mut frame = (self.frame)(thread);
             while !frame.is_null() && frames.len() < MOST {
                 let code = (self.code)(frame);
-                let of_code = |name: &CStr| self.text_of(code, name);
-                let (file, function) = (of_code(c"co_filename"), of_code(c"co_name"));
+                let attribute = |name: &CStr| self.text_of(code, name);
+                let (file, function) = (attribute(c"co_filename"), attribute(c"co_name"));
                 let line = (self.line)(frame).unsigned_abs();
                 frames.extend(file.zip(function).map(|(file, function)| Frame { file, function, line }));
                 (self.release)(code);
@@ -74,7 +73,7 @@ impl Api {
         frames
     }
 
-    /// Returns a text that is an attribute of an object.
+    /// Returns an attribute that is a `str`.
     unsafe fn text_of(&self, object: Object, name: &CStr) -> Option<Arc<str>> {
         // SAFETY: as above; the text lives as long as its object.
         unsafe {
@@ -93,12 +92,11 @@ impl Api {
     }
 }
 
-/// Returns the frames of this thread, the innermost first, if it holds the interpreter's lock.
+/// Returns this thread's frames, the innermost first, if it's attached.
 pub(super) fn frames() -> Option<Vec<Frame>> {
-    let api = Api::find().filter(|_| runs())?;
-    // SAFETY: both functions only answer. If this thread holds the lock, it is the thread that is attached to the
-    // interpreter.
+    let api = Api::find().filter(|_| is_running())?;
+    // SAFETY: both functions have no side effects, and may be called without the GIL.
     let (attached, thread) = unsafe { ((api.attached)(), (api.thread)()) };
-    // SAFETY: this thread holds the lock.
+    // SAFETY: this thread is attached.
     (!thread.is_null() && attached == thread).then(|| unsafe { api.frames(thread) })
 }

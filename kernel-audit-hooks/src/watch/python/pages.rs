@@ -1,16 +1,16 @@
-//! Copies memory by pages, and keeps some: the frames of a thread, and the names of a file's functions, are near each other, and each copy is a
-//! call of the system.
+//! Copies memory by pages, and caches them: a thread's frames are close to each other, as are the names of a
+//! file's functions, and each copy is a system call.
 
 use crate::watch::process::memory::{self, PAGE};
 
-/// The number of pages that are kept.
+/// The number of pages in the cache.
 const PAGES: usize = 16;
 const WORDS: usize = PAGE as usize / size_of::<u64>();
 
-/// Pages of this process's memory, as they were when each was first read. Zeros are none: the first page is never there.
+/// Pages of this process's memory, as they were when first read. Page 0, which is never mapped: a free entry.
 pub(super) struct Pages {
     numbers: [u64; PAGES],
-    /// How many words could be read of each.
+    /// The number of words that could be read of each.
     counts: [usize; PAGES],
     words: [[u64; WORDS]; PAGES],
 }
@@ -19,12 +19,11 @@ impl Pages {
     pub(super) const NEW: Pages =
         Pages { numbers: [0; PAGES], counts: [0; PAGES], words: [[0; WORDS]; PAGES] };
 
-    /// Forgets all pages.
     pub(super) fn clear(&mut self) {
         (self.numbers, self.counts) = ([0; PAGES], [0; PAGES]);
     }
 
-    /// Copies words from the address of a word on, as far as they are mapped. Returns the number of words.
+    /// Copies words from an aligned address on until one isn't mapped. Returns the number of words.
     pub(super) fn read(&mut self, at: u64, into: &mut [u64]) -> usize {
         const WORD: u64 = size_of::<u64>() as u64;
         let mut done = 0;

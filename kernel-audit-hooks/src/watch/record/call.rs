@@ -7,6 +7,8 @@ use std::sync::OnceLock;
 
 use cudarc::driver::sys::CUresult;
 
+use crate::record::Subject;
+
 /// A watched function, as programs ask for it.
 pub(crate) struct Hook {
     /// The exported symbol.
@@ -78,6 +80,15 @@ impl Call {
 
     pub(crate) fn name(self) -> &'static str {
         name(self.hook)
+    }
+
+    /// Returns what the call is about, for an event.
+    pub(crate) fn described<'a>(self) -> Subject<&'a str> {
+        match self {
+            Call { subject: 0, stream: 0, .. } => Subject::Nothing,
+            Call { subject: 0, .. } => Subject::Stream,
+            Call { subject: handle, .. } => Subject::Handle { handle },
+        }
     }
 }
 

@@ -18,8 +18,8 @@ use kernel_registry_cuda::rules::Rule;
 
 use crate::options::Audit;
 use crate::record::{
-    self, InProgress, Kind, Layout, LongCall, MAGIC, MOST, RawEvent, SAMPLES, STRINGS, Sample, Text, VERSION,
-    size,
+    self, Explanation, Fields, InProgress, Kind, Layout, LongCall, MAGIC, MOST, RawEvent, SAMPLES, STRINGS,
+    Sample, Subject, Text, VERSION, size,
 };
 use crate::watch::process::fork;
 use crate::watch::process::locked::Locked;
@@ -32,7 +32,7 @@ const RANKS: [&str; 4] = ["RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PRO
 static RECORD: AtomicPtr<Layout> = AtomicPtr::new(ptr::null_mut());
 
 /// The offsets of texts in the record.
-static TEXTS: Locked<HashMap<String, u32>> = Locked::new();
+static TEXTS: Locked<HashMap<Vec<u8>, u32>> = Locked::new();
 
 /// The function that is called each time a record was made.
 static WITH_EACH: OnceLock<fn()> = OnceLock::new();
@@ -112,9 +112,9 @@ fn make() -> *mut Layout {
     let rank = RANKS.iter().find_map(|name| env::var(name).ok()?.parse::<u32>().ok());
     header.rank.store(rank.map_or(0, |rank| rank.saturating_add(1)), Ordering::Relaxed);
     let command: Vec<_> = env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-    write(record, &header.command, &command.join(" "));
+    write(record, &header.command, command.join(" ").as_bytes());
     let functions: Vec<_> = call::list_hooks().iter().map(|hook| hook.name).collect();
-    write(record, &header.functions, &functions.join("\n"));
+    write(record, &header.functions, functions.join("\n").as_bytes());
     say::count_in(Some(&header.unsaid));
     header.lacks_thread.store(LACKS_THREAD.load(Ordering::Relaxed).into(), Ordering::Relaxed);
     header.magic.store(MAGIC, Ordering::Release);
@@ -331,24 +331,27 @@ pub(crate) struct NewEvent<'a> {
     pub(crate) thread: u32,
     pub(crate) stream: u64,
     pub(crate) context: u64,
-    pub(crate) subject: &'a str,
-    pub(crate) image: &'a str,
-    pub(crate) origin: &'a str,
-    pub(crate) bytes: u64,
+    pub(crate) subject: Subject<&'a str>,
     pub(crate) begun: u64,
     pub(crate) took: u64,
     pub(crate) result: u32,
     pub(crate) is_finding: bool,
     pub(crate) resident: &'a str,
     pub(crate) rule: Option<&'static Rule>,
-    pub(crate) remedy: &'a str,
     pub(crate) library: &'a str,
     pub(crate) caller: &'a str,
-    pub(crate) text: &'a str,
+    pub(crate) stack: &'a str,
+    pub(crate) reason: &'a str,
+    pub(crate) explanation: Option<&'a Explanation>,
 }
 
 /// Records an event, if there is room.
 pub(crate) fn write_event(new: NewEvent<'_>) -> Option<&'static RawEvent> {
+    write_with(&new.subject.fields(), new)
+}
+
+/// Records an event with these fields in place of its subject's, if there is room.
+pub(crate) fn write_with(fields: &Fields<&str>, new: NewEvent<'_>) -> Option<&'static RawEvent> {
     let record = record();
     let room = record.header.room.load(Ordering::Relaxed);
     // A service that waits for the GPU in each request fills a record in hours. What it loads later, and a hang, need room.
@@ -373,31 +376,42 @@ pub(crate) fn write_event(new: NewEvent<'_>) -> Option<&'static RawEvent> {
     event.took.store(new.took, Ordering::Relaxed);
     event.stream.store(new.stream, Ordering::Relaxed);
     event.context.store(new.context, Ordering::Relaxed);
-    event.bytes.store(new.bytes, Ordering::Relaxed);
     event.result.store(new.result, Ordering::Relaxed);
     event.is_finding.store(new.is_finding.into(), Ordering::Relaxed);
+    write_fields(record, event, fields);
     for (field, text) in [
         (&event.call, new.call),
-        (&event.subject, new.subject),
-        (&event.image, new.image),
-        (&event.origin, new.origin),
         (&event.resident, new.resident),
         (&event.rule, new.rule.map_or("", |rule| rule.name)),
-        (&event.remedy, new.remedy),
         (&event.library, new.library),
         (&event.caller, new.caller),
-        (&event.text, new.text),
+        (&event.stack, new.stack),
     ] {
-        write(record, field, text);
+        write(record, field, text.as_bytes());
+    }
+    match new.explanation {
+        Some(explanation) => write(record, &event.details, &explanation.to_bytes()),
+        None => write(record, &event.details, new.reason.as_bytes()),
     }
     event.kind.store(new.kind as u16, Ordering::Release);
     Some(event)
 }
 
+fn write_fields(record: *const Layout, event: &RawEvent, fields: &Fields<&str>) {
+    event.subject.store(fields.kind, Ordering::Relaxed);
+    event.code.store(fields.code, Ordering::Relaxed);
+    for (field, number) in event.numbers.iter().zip(fields.numbers) {
+        field.store(number, Ordering::Relaxed);
+    }
+    for (field, text) in event.texts.iter().zip(fields.texts) {
+        write(record, field, text.as_bytes());
+    }
+}
+
 /// Records the frames of the main thread while the process makes no calls, or none.
 pub(crate) fn write_main_thread(frames: &str) {
     let record = record();
-    write(record, &record.header.main_thread, frames);
+    write(record, &record.header.main_thread, frames.as_bytes());
 }
 
 /// Records how long the call in this slot has been in progress.
@@ -428,7 +442,7 @@ pub(crate) fn write_sample(at: u64, stream: u64, launches: u32, kernel: &str) {
     let Sample { at: written, stream: of, launches: count, kernel: last } = sample;
     of.store(stream, Ordering::Relaxed);
     count.store(launches, Ordering::Relaxed);
-    write(record, last, kernel);
+    write(record, last, kernel.as_bytes());
     written.store(at.max(1), Ordering::Release);
 }
 
@@ -444,12 +458,12 @@ pub(crate) fn samples_run_short() -> bool {
 }
 
 /// Stores a text. Texts that are equal are stored once.
-fn write(record: *const Layout, field: &Text, text: &str) {
+fn write(record: *const Layout, field: &Text, text: &[u8]) {
     let mut texts = TEXTS.lock();
     let at = texts.get(text).copied().unwrap_or_else(|| {
         // SAFETY: `record` is the mapped record of this process.
         let at = unsafe { record::write(record, text, |bytes| room::TEXTS.has(record, bytes, STRINGS)) };
-        texts.insert(text.to_owned(), at);
+        texts.insert(text.to_vec(), at);
         at
     });
     field.0.store(at, Ordering::Relaxed);

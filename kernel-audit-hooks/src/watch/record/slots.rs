@@ -104,7 +104,7 @@ pub(crate) fn launch(call: Call, real: impl FnOnce() -> CUresult) -> CUresult {
 
 #[inline]
 fn within<T>(slot: &Slot, call: Call, loads: bool, real: impl FnOnce() -> T) -> T {
-    let Registers { pc, sp, fp } = Registers::here();
+    let Registers { pc, sp, fp } = Registers::current();
     let outer = slot.begin(Entry {
         call: call.hook + 1,
         subject: call.subject,
@@ -127,7 +127,7 @@ pub(crate) fn call_site(slot: &Slot) -> Registers {
         whole.wrapping_add_signed(half.wrapping_sub(whole as u32).cast_signed().into())
     };
     let sp = slot.sp.load(Ordering::Relaxed);
-    Registers { pc: near(Registers::here().pc, &slot.pc), sp, fp: near(sp, &slot.fp) }
+    Registers { pc: near(Registers::current().pc, &slot.pc), sp, fp: near(sp, &slot.fp) }
 }
 
 /// Records that this thread's call makes progress, and so does not hang.

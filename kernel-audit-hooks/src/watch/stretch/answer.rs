@@ -1,9 +1,8 @@
-//! Takes the stack of a thread that runs. The thread copies its registers, the upper part of its stack and its Python
-//! frames, in the handler of a signal; another thread reads them.
+//! Takes the stack of a running thread. In a signal handler, the thread copies its registers, the top of its
+//! stack and its Python frames, which the sampling thread reads.
 //!
-//! The signal is `SIGURG`, which does nothing where nobody handles it: a signal that reaches a thread which just executes
-//! another program would otherwise end that. A program that handles it itself, as those of Go do, is not interrupted;
-//! neither is a thread that blocks it.
+//! The signal is `SIGURG`, which is ignored by default: any other would end a program that this thread is
+//! just about to execute. Programs that handle it, as in Go, and threads that block it aren't interrupted.
 
 use std::cell::UnsafeCell;
 use std::collections::HashMap;
@@ -21,25 +20,24 @@ use crate::watch::python::structures::Structures;
 use crate::watch::python::{self, Frame, Texts, copied};
 use crate::watch::record::slots;
 
-/// How long a thread may take: it can have to wait for a processor after all.
-const MOMENT: Duration = Duration::from_millis(100);
+/// How long a thread may take to answer: it may lose its processor.
+const TIMEOUT: Duration = Duration::from_millis(100);
 
-/// The words of a stack that are copied.
+/// The number of words copied from the stack.
 const WORDS: usize = 4096;
 
-/// What a thread leaves.
+/// The state that a thread has copied.
 struct Answer {
     registers: Registers,
     count: usize,
     words: [u64; WORDS],
-    /// The thread's time on a processor that this took.
+    /// The processor time that this took the thread.
     took: Duration,
 }
 
 struct Shared(UnsafeCell<Answer>);
 
-// SAFETY: the thread that is asked writes to it, and the thread that asks reads it afterwards; `asked` lets one thread ask
-// at a time.
+// SAFETY: the asked thread writes to it, then the one that asked reads it. `asked` allows one at a time.
 unsafe impl Sync for Shared {}
 
 static ANSWER: Shared = Shared(UnsafeCell::new(Answer {
@@ -49,10 +47,10 @@ static ANSWER: Shared = Shared(UnsafeCell::new(Answer {
     took: Duration::ZERO,
 }));
 
-fn write_down(context: &libc::ucontext_t) {
+fn copy_state(context: &libc::ucontext_t) {
     let time = || processor_time(thread_number()).unwrap_or_default();
     let begun = time();
-    // SAFETY: this thread was asked, and nobody else uses the answer before it is done.
+    // SAFETY: this thread was asked, and no other one uses the answer before it's done.
     let answer = unsafe { &mut *ANSWER.0.get() };
     answer.registers = Registers::interrupted(context);
     answer.count = memory::read(answer.registers.sp & !7, &mut answer.words);
@@ -61,14 +59,14 @@ fn write_down(context: &libc::ucontext_t) {
     answer.took = time().saturating_sub(begun);
 }
 
-/// Where a thread is: its functions, and its Python functions, both with the innermost first.
+/// A thread's stack: native functions and Python frames, both with the innermost first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Position {
     pub(super) functions: Vec<u64>,
     pub(super) python: Vec<Frame>,
 }
 
-/// Reads where threads are.
+/// Reads the positions of threads.
 #[derive(Default)]
 pub(super) struct Reader {
     unwinder: Unwinder,
@@ -78,28 +76,28 @@ pub(super) struct Reader {
     states: HashMap<u32, u64>,
     /// How long this thread has waited for answers.
     pub(super) waited: Duration,
-    /// How long the slowest thread was interrupted since this was last read.
+    /// The longest interruption of a thread since this was last reset.
     pub(super) interrupted: Duration,
 }
 
 impl Reader {
-    /// Looks for the interpreter, which can have been opened or closed since.
+    /// Looks up the interpreter, which can appear and disappear.
     pub(super) fn prepare(&mut self) {
         let found = Structures::find();
         if found != self.python {
-            Structures::keep(found);
+            Structures::set_current(found);
             self.python = found;
             self.states.clear();
         }
     }
 
-    /// Takes the signal by which threads are asked.
+    /// Returns the signal for asking threads, if the program doesn't use it.
     pub(super) fn signal() -> Option<c_int> {
         static TAKEN: Taken = Taken::new();
         asked::take(&TAKEN, [libc::SIGURG])
     }
 
-    /// Asks a thread, if it comes to a processor within this time.
+    /// Asks a thread for its position, if it's on a processor within this time.
     pub(super) fn ask(&mut self, signal: c_int, thread: &Running, within: Duration) -> Option<Position> {
         if !thread.takes(signal, within) {
             return None;
@@ -107,8 +105,8 @@ impl Reader {
         let thread = thread.number;
         let begun = Instant::now();
         let texts = &mut self.texts;
-        let answered = asked::ask(signal, thread, write_down, MOMENT, || {
-            // SAFETY: the thread has answered, and nobody else is asked meanwhile.
+        let answered = asked::ask(signal, thread, copy_state, TIMEOUT, || {
+            // SAFETY: the thread has answered, and no other one is asked before this returns.
             let (answer, python) = unsafe { (&*ANSWER.0.get(), copied::read(texts)) };
             let stack = Stack::copied(answer.registers.sp & !7, &answer.words[..answer.count]);
             (answer.registers, stack, answer.took, python)
@@ -122,23 +120,22 @@ impl Reader {
         Some(Position { functions: self.unwinder.functions(registers, stack), python })
     }
 
-    /// Reads the position of a thread that is in a call of the driver and does not run. If the call goes on afterwards, the thread has stayed
-    /// in it.
+    /// Reads the position of a thread that waits in a driver call, and must still be in it afterwards.
     pub(super) fn read_call(&mut self, slot: &Slot, thread: u32) -> Position {
         let functions = self.unwinder.functions(slots::call_site(slot), Stack::new());
         Position { functions, python: self.frames(thread) }
     }
 
-    /// Reads the position of a thread that is not asked and does not run: the functions of one that waits for a disk, and the Python functions
-    /// of one that has answered before. Returns none if it runs: it could free what it is in.
+    /// Reads the position of a thread that isn't running: native functions if it waits for a disk, and Python
+    /// frames if it has answered before. Empty if the thread ran at the same time.
     pub(super) fn read_still(&mut self, thread: &Running) -> Position {
-        let still = python::while_it_stands_still(thread.number, || {
+        let position = python::while_stopped(thread.number, || {
             let registers = if thread.waits { threads::registers_of_waiting(thread.number) } else { None };
             let unwind = |registers| self.unwinder.functions(registers, Stack::new());
             let functions = registers.map_or(Vec::new(), unwind);
             Position { functions, python: self.frames(thread.number) }
         });
-        still.unwrap_or_default()
+        position.unwrap_or_default()
     }
 
     fn frames(&mut self, thread: u32) -> Vec<Frame> {

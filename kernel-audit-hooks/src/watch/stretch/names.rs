@@ -1,4 +1,4 @@
-//! Names functions by the addresses at which they begin.
+//! Symbolizes functions by their start addresses.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -9,20 +9,20 @@ use crate::watch::loader::symbols::Symbols;
 
 /// A function and its library.
 #[derive(Default)]
-pub(super) struct Named {
+pub(super) struct Function {
     pub(super) library: String,
-    /// The function's name, if the file exports it.
+    /// `None` if the file doesn't export the function.
     pub(super) function: Option<String>,
-    /// The frame's line in a stack.
+    /// The line for the stack.
     pub(super) line: String,
-    /// Whether it is of the program itself, and of no library.
+    /// Whether it's in the program itself, and not in a library.
     pub(super) is_program: bool,
-    /// Whether it works for others: functions of the C library, of Python and of Python's own modules.
-    pub(super) serves: bool,
+    /// Whether it's in a support library: the C library, Python, or the standard library's modules.
+    pub(super) is_support: bool,
 }
 
-/// The beginnings of the names of libraries that work for others.
-const SERVE: [&str; 17] = [
+/// Prefixes of support libraries' names.
+const SUPPORT: [&str; 17] = [
     "libc.so",
     "libc-2",
     "libm.so",
@@ -42,11 +42,11 @@ const SERVE: [&str; 17] = [
     "python3",
 ];
 
-/// The folder of Python's own modules.
+/// The folder with the standard library's native modules.
 const MODULES: &str = "/lib-dynload/";
 
-/// Names functions. The tables of each file are read once.
-pub(super) fn find(mut functions: Vec<u64>) -> HashMap<u64, Named> {
+/// Symbolizes functions. Reads each file's tables once.
+pub(super) fn find(mut functions: Vec<u64>) -> HashMap<u64, Function> {
     functions.sort_unstable();
     functions.dedup();
     let mut found = HashMap::new();
@@ -59,12 +59,12 @@ pub(super) fn find(mut functions: Vec<u64>) -> HashMap<u64, Named> {
         let path = file.path().unwrap_or_default();
         let names = Symbols::read(file).map(|symbols| symbols.around_each(&inside)).unwrap_or_default();
         for address in inside {
-            // The line is that of the next address, as the lines of callers are.
+            // Offsets are those of return addresses, as in the stacks of callers.
             let (library, function, line) =
                 caller::name(file, &path, address + 1, names.get(&address).copied());
             let line = function.as_ref().map_or(line, |function| format!("{library} {function}"));
-            let named = Named {
-                serves: serves(&library, &path),
+            let named = Function {
+                is_support: is_support(&library, &path),
                 is_program: file.name.is_empty(),
                 library,
                 function,
@@ -77,8 +77,8 @@ pub(super) fn find(mut functions: Vec<u64>) -> HashMap<u64, Named> {
     found
 }
 
-fn serves(library: &str, path: &Path) -> bool {
+fn is_support(library: &str, path: &Path) -> bool {
     library.is_empty()
-        || SERVE.iter().any(|beginning| library.starts_with(beginning))
+        || SUPPORT.iter().any(|beginning| library.starts_with(beginning))
         || path.to_str().is_some_and(|path| path.contains(MODULES))
 }

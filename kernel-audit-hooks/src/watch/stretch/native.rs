@@ -1,5 +1,4 @@
-//! Finds the functions on a stack, and their names. While a stretch lasts, a function is known by the address at which
-//! it begins, which the loader's tables tell fast; names are looked up once at the end.
+//! Unwinds native stacks to start addresses of functions, which is fast. Names are looked up after the stretch.
 
 use std::collections::HashMap;
 
@@ -7,16 +6,16 @@ use crate::watch::caller::cfi::{self, Rule};
 use crate::watch::caller::unwind::{Registers, Stack};
 use crate::watch::loader::{mapped, symbols};
 
-/// The most frames that are read.
+/// Limits the number of frames read.
 const DEPTH: usize = 64;
 
-/// More addresses than a program has on its stacks in a stretch.
+/// Limits the number of cached rules. Stacks have fewer addresses.
 const MOST: usize = 1 << 16;
 
-/// The function that runs Python functions. Python itself says who called it.
+/// The interpreter's function that runs Python functions. Python's own frames say who called it.
 const INTERPRETER: &std::ffi::CStr = c"_PyEval_EvalFrameDefault";
 
-/// Rules by address. They are forgotten when a file is unmapped, because another file can get the same addresses.
+/// Caches rules by address, until a file is unmapped: another one can reuse its addresses.
 #[derive(Default)]
 pub(super) struct Unwinder {
     files: (u64, u64),
@@ -25,13 +24,12 @@ pub(super) struct Unwinder {
 }
 
 impl Unwinder {
-    /// Returns the functions on a stack, the innermost first: the address at which each begins, or if that is not known,
-    /// an address in it.
+    /// Returns the start addresses of the functions on a stack, or else addresses within, the innermost first.
     pub(super) fn functions(&mut self, mut registers: Registers, mut stack: Stack) -> Vec<u64> {
-        self.look_at_files();
+        self.update_files();
         let mut functions = Vec::new();
         while functions.len() < DEPTH {
-            // The address is that of the instruction after a call, and the call can be the last of its function.
+            // A return address can be beyond its function, if the call is the function's last instruction.
             let Some(inside) = registers.pc.checked_sub(1) else { break };
             let rule = *self.rules.entry(inside).or_insert_with(|| find(inside));
             let function = rule.map_or(inside, |rule| rule.function);
@@ -45,7 +43,7 @@ impl Unwinder {
         functions
     }
 
-    fn look_at_files(&mut self) {
+    fn update_files(&mut self) {
         let files = mapped::counts();
         if files != self.files {
             self.interpreter = symbols::find(INTERPRETER).unwrap_or(0);
@@ -60,11 +58,11 @@ impl Unwinder {
 fn find(inside: u64) -> Option<Rule> {
     let mut rule = None;
     mapped::each(&mut |file| {
-        let is_here = file.segment_at(inside, 1).is_some();
-        if is_here {
+        let contains = file.segment_at(inside, 1).is_some();
+        if contains {
             rule = cfi::rule(file, inside);
         }
-        is_here
+        contains
     });
     rule
 }

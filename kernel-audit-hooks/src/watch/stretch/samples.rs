@@ -1,46 +1,45 @@
-//! Collects what the threads of the program do in a stretch: each look is a tick, which stands for the time since the tick
-//! before.
+//! Samples of the program's threads in a stretch. A tick's length is the time since the tick before.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use super::answer::{Position, Reader};
 use super::threads::{SOON, Threads};
-use crate::record::{InProgress, PTX, Slot, Spending};
+use crate::record::{Image, InProgress, Slot, Spending};
 use crate::watch::known::handles;
 use crate::watch::record::call;
 use crate::watch::record::recording::now;
 use crate::watch::record::slots;
 
-/// The most different stacks, and the most samples of a stretch.
+/// Limits a stretch's distinct stacks, and its samples.
 const STACKS: usize = 8192;
 const SAMPLES: usize = 1 << 20;
 
-/// The most threads that are asked in a tick.
+/// Limits the threads that are asked per tick.
 const THREADS: usize = 128;
 
-/// How long a tick may get because no look tells what runs. A thread that waits for a processor goes on where it is.
+/// The maximum length of a tick in nanoseconds. Until then, samples without any known position are skipped:
+/// threads that wait for a processor don't move.
 const LONGEST: u64 = 10_000_000;
 
-/// A stretch of time that is looked at.
 pub(super) struct Stretch {
     pub(super) name: String,
     pub(super) number: u32,
     pub(super) begun: u64,
-    /// When it ends at the latest.
+    /// The latest possible end.
     pub(super) ends: u64,
 }
 
-/// What a thread does, and where.
+/// The activity of a thread, and its position.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Doing {
+pub(super) struct Activity {
     pub(super) what: Spending,
-    /// The call of the driver, by its number in the table of hooks.
+    /// The driver call, as an index into the table of hooks.
     pub(super) call: Option<u32>,
     pub(super) position: Position,
 }
 
-impl Doing {
+impl Activity {
     fn is_known(&self) -> bool {
         self.call.is_some() || self.position != Position::default()
     }
@@ -51,22 +50,22 @@ impl Doing {
 pub(super) struct Samples {
     /// The time of the last tick.
     last: u64,
-    /// The nanoseconds of each tick.
+    /// The length of each tick in nanoseconds.
     pub(super) ticks: Vec<u32>,
-    /// What was seen, each with its ticks.
-    pub(super) seen: HashMap<Doing, Vec<u32>>,
+    /// The ticks of each activity.
+    pub(super) seen: HashMap<Activity, Vec<u32>>,
     count: usize,
-    /// The nanoseconds of ticks in which something found no room.
+    /// The nanoseconds of ticks that are incomplete, because a limit was reached.
     pub(super) lost: u64,
 }
 
 impl Samples {
-    /// Creates the samples of a stretch that began at this time.
+    /// Creates the samples of a stretch that started at this time.
     pub(super) fn from(begun: u64) -> Self {
         Samples { last: begun, ..Samples::default() }
     }
 
-    /// Ends the last tick with the stretch, which took so many nanoseconds.
+    /// Shortens the last tick to end with the stretch, which took this many nanoseconds.
     pub(super) fn end(&mut self, took: u64) {
         let ticks: u64 = self.ticks.iter().map(|tick| u64::from(*tick)).sum();
         if let Some(last) = self.ticks.last_mut() {
@@ -74,22 +73,22 @@ impl Samples {
         }
     }
 
-    /// Looks at all threads once.
-    pub(super) fn look(&mut self, reader: &mut Reader, threads: &mut Threads) {
-        let seen = look_at_threads(reader, threads);
+    /// Takes a sample of all threads.
+    pub(super) fn take(&mut self, reader: &mut Reader, threads: &mut Threads) {
+        let seen = sample_threads(reader, threads);
         let time = now();
         let length = u32::try_from(time.saturating_sub(self.last)).unwrap_or(u32::MAX);
-        let tells_nothing = !seen.is_empty() && !seen.iter().any(Doing::is_known);
-        if tells_nothing && u64::from(length) < LONGEST {
+        let is_unknown = !seen.is_empty() && !seen.iter().any(Activity::is_known);
+        if is_unknown && u64::from(length) < LONGEST {
             return;
         }
         (self.last, self.count) = (time, self.count + seen.len().max(1));
         let tick = self.ticks.len() as u32;
         self.ticks.push(length);
         let mut has_room = self.count < SAMPLES;
-        for doing in if has_room { seen } else { Vec::new() } {
-            if self.seen.len() < STACKS || self.seen.contains_key(&doing) {
-                self.seen.entry(doing).or_default().push(tick);
+        for activity in if has_room { seen } else { Vec::new() } {
+            if self.seen.len() < STACKS || self.seen.contains_key(&activity) {
+                self.seen.entry(activity).or_default().push(tick);
             } else {
                 has_room = false;
             }
@@ -100,9 +99,8 @@ impl Samples {
     }
 }
 
-/// Looks at all threads. A thread whose place is not known counts only if no other thread works: it may wait for a
-/// processor.
-fn look_at_threads(reader: &mut Reader, threads: &mut Threads) -> Vec<Doing> {
+/// Returns all threads' activities. Unknown ones, perhaps waiting for a processor, only if there are no others.
+fn sample_threads(reader: &mut Reader, threads: &mut Threads) -> Vec<Activity> {
     reader.prepare();
     let signal = Reader::signal();
     let running = threads.running(signal);
@@ -110,73 +108,76 @@ fn look_at_threads(reader: &mut Reader, threads: &mut Threads) -> Vec<Doing> {
         slots::slots().filter_map(|(_, slot)| Some((slot.in_progress()?.thread, slot))).collect();
     let mut ask = |thread, within| signal.and_then(|signal| reader.ask(signal, thread, within));
     let running = running.iter().take(THREADS);
-    let mut looked_at: Vec<_> = running
+    let mut sampled: Vec<_> = running
         .map(|thread| {
-            let call = calls.remove(&thread.number).and_then(InCall::find);
+            let call = calls.remove(&thread.number).and_then(OngoingCall::find);
             (thread, call, ask(thread, Duration::ZERO))
         })
         .collect();
-    // The only thread that runs may share a processor with this thread. Once it comes to that, it takes the signal first, so no other thread can
-    // set a handler before.
-    if let [(thread, _, answer @ None)] = &mut looked_at[..] {
+    // A single running thread may share our processor. Once it gets it, it takes the signal first, so no
+    // other thread can install a handler before.
+    if let [(thread, _, answer @ None)] = &mut sampled[..] {
         *answer = ask(thread, SOON);
     }
     let mut seen = Vec::new();
-    for (thread, call, answer) in looked_at {
+    for (thread, call, answer) in sampled {
         let position = answer.unwrap_or_else(|| reader.read_still(thread));
-        // If the thread has left the call meanwhile, its stack is not that of the call.
-        seen.push(doing(call.filter(InCall::goes_on), position));
+        // If the thread has left the call by now, the stack doesn't belong to the call.
+        seen.push(activity(call.filter(OngoingCall::is_current), position));
     }
-    // Other threads are in a call that waits.
+    // The remaining calls belong to threads that wait.
     for (thread, slot) in calls {
-        let Some(call) = InCall::find(slot) else { continue };
+        let Some(call) = OngoingCall::find(slot) else { continue };
         let position = reader.read_call(slot, thread);
-        if call.goes_on() {
-            seen.push(doing(Some(call), position));
+        if call.is_current() {
+            seen.push(activity(Some(call), position));
         }
     }
-    if seen.iter().any(Doing::is_known) {
-        seen.retain(Doing::is_known);
+    if seen.iter().any(Activity::is_known) {
+        seen.retain(Activity::is_known);
     }
     seen
 }
 
-/// A call in progress.
-struct InCall<'a> {
+/// A driver call in progress.
+struct OngoingCall<'a> {
     slot: &'a Slot,
     call: InProgress,
     what: Spending,
 }
 
-impl<'a> InCall<'a> {
+impl<'a> OngoingCall<'a> {
     fn find(slot: &'a Slot) -> Option<Self> {
         let call = slot.in_progress()?;
-        Some(InCall { slot, call, what: spending_of(call) })
+        Some(OngoingCall { slot, call, what: spending_of(call) })
     }
 
-    /// Returns whether the thread is still in this call, whatever the call is about by now.
-    fn goes_on(&self) -> bool {
+    /// Returns whether the thread is still in this call.
+    fn is_current(&self) -> bool {
         let number = |call: InProgress| (call.thread, call.call, call.sequence);
         self.slot.in_progress().is_some_and(|now| number(now) == number(self.call))
     }
 }
 
-/// Returns what a call spends its time on.
+/// Classifies a call in progress.
 fn spending_of(call: InProgress) -> Spending {
-    let compiles = |kind: &str| if kind.starts_with(PTX) { Spending::Compiling } else { Spending::Loading };
+    let compiles = |image: Image| match image.format.is_compiled() {
+        true => Spending::Compiling,
+        false => Spending::Loading,
+    };
     if call.loads {
         let image = handles::image_of(call.subject);
-        image.map_or(Spending::Loading, |(image, _)| compiles(&image))
+        image.map_or(Spending::Loading, compiles)
     } else if let Some(loading) = handles::find_loading(call.thread) {
-        compiles(loading.kind)
+        compiles(loading)
     } else {
         kind_of(call::name(call.call - 1))
     }
 }
 
-/// Returns what a call of the driver is for, by the name of the function.
+/// Classifies a function of the driver by its name.
 pub(super) fn kind_of(function: &str) -> Spending {
-    const BEGINNINGS: [(&str, Spending); 11] = [
+    const PREFIXES: [(&str, Spending); 11] = [
         ("cuLink", Spending::Compiling),
         ("cuModule", Spending::Loading),
         ("cuLibrary", Spending::Loading),
@@ -189,14 +190,14 @@ pub(super) fn kind_of(function: &str) -> Spending {
         ("cuArray", Spending::Allocating),
         ("cuMipmappedArray", Spending::Allocating),
     ];
-    let of = BEGINNINGS.into_iter().find(|(beginning, _)| function.starts_with(beginning));
-    of.map_or(Spending::Call, |(_, what)| what)
+    let found = PREFIXES.into_iter().find(|(prefix, _)| function.starts_with(prefix));
+    found.map_or(Spending::Call, |(_, what)| what)
 }
 
-fn doing(call: Option<InCall<'_>>, position: Position) -> Doing {
+fn activity(call: Option<OngoingCall<'_>>, position: Position) -> Activity {
     match call {
-        Some(InCall { call, what, .. }) => Doing { what, call: Some(call.call - 1), position },
-        None => Doing { what: Spending::Code, call: None, position },
+        Some(OngoingCall { call, what, .. }) => Activity { what, call: Some(call.call - 1), position },
+        None => Activity { what: Spending::Code, call: None, position },
     }
 }
 

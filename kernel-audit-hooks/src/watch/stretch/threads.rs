@@ -1,4 +1,4 @@
-//! Lists the threads of this process, and which of them run.
+//! Lists the process's running threads, from `/proc/self/task`.
 
 use std::collections::HashMap;
 use std::ffi::c_int;
@@ -11,33 +11,32 @@ use std::time::Duration;
 use crate::watch::caller::unwind::Registers;
 use crate::watch::process::system::processor_time;
 
-/// A thread that runs, or waits for a disk.
+/// A thread that's runnable or waits for a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Running {
     pub(super) number: u32,
     /// Whether it waits for a disk.
     pub(super) waits: bool,
-    /// Whether it may be sent a signal.
-    may_be_asked: bool,
+    is_askable: bool,
 }
 
 impl Running {
-    /// Returns whether the thread takes the signal at once: it comes to a processor within this time, and doesn't block the signal.
+    /// Returns whether the thread would take the signal within this time: it has a processor, and doesn't block it.
     ///
-    /// A thread that waits for a processor or a disk would take it later. By then the program may have a handler of its own for the signal, or
-    /// the thread may be in a call such as `sigwait`: one that took a signal there counts as one that runs and doesn't block it until a
-    /// processor is free for it, and only then leaves the call.
+    /// A thread that waits for a processor or a disk would take it later. By then the program may have its
+    /// own handler, or the thread may be in a call such as `sigwait`. Even a runnable thread that doesn't
+    /// block the signal can be in one: it leaves the call only once it gets a processor.
     pub(super) fn takes(&self, signal: c_int, within: Duration) -> bool {
-        self.may_be_asked
+        self.is_askable
             && is_on_processor(self.number, within)
             && read(self.number).is_some_and(|now| now.runs() && !now.blocks(signal))
     }
 }
 
-/// Returns whether a thread is on a processor, or has run within this time and not slept.
+/// Returns whether a thread is on a processor, or has run within this time without sleeping.
 fn is_on_processor(thread: u32, within: Duration) -> bool {
-    /// The time in which a thread that has come to a processor leaves the call in which it slept.
-    const LEAVES: Duration = Duration::from_micros(20);
+    /// How long a thread that gets a processor takes to leave the call in which it slept.
+    const EXIT_TIME: Duration = Duration::from_micros(20);
     let time = || processor_time(thread).unwrap_or_default();
     let before = time();
     if time() > before {
@@ -48,37 +47,37 @@ fn is_on_processor(thread: u32, within: Duration) -> bool {
     }
     let (slept, before) = (times_slept(thread), time());
     thread::sleep(within);
-    time().saturating_sub(before) > LEAVES && slept.is_some() && times_slept(thread) == slept
+    time().saturating_sub(before) > EXIT_TIME && slept.is_some() && times_slept(thread) == slept
 }
 
-/// The threads that were there at the last look.
+/// The histories of the threads that existed at the last sample.
 #[derive(Default)]
-pub(super) struct Threads(HashMap<u32, Known>);
+pub(super) struct Threads(HashMap<u32, History>);
 
-/// What is known of a thread.
+/// The history of a thread, in samples.
 #[derive(Clone, Copy, Default)]
-struct Known {
-    /// The number of looks in which it slept.
+struct History {
     slept: u32,
-    /// The number of looks in which it ran, and was not at the end of a call.
+    /// Samples in which it ran, and wasn't just leaving a call.
     ran: u32,
-    /// The number of these looks in which it blocked the signal.
+    /// Those of `ran` in which it blocked the signal.
     blocked: u32,
-    /// The first look at which it ran since it slept: how many times it had slept, and how long it had run by then.
+    /// The first sample in which it ran since it slept: how many times it had slept, and its processor time.
     awake: Option<(u64, Duration)>,
-    /// Whether it was seen to take signals by a call such as `sigwait`. While such a call lasts, the thread counts as
-    /// one that does not block them.
+    /// Whether it was seen in a call such as `sigwait`. During the call, it seems not to block the signals.
     waits_for_signals: bool,
 }
 
-impl Known {
-    /// Returns whether the thread may be asked. Most threads block signals at times, for instance while they start
-    /// another thread. A thread that blocks them often may be one that takes them by `sigwait`.
-    fn may_be_asked(self) -> bool {
-        self.ran - self.blocked > FEW && !self.waits_for_signals && self.blocked <= 1 + self.ran / SELDOM
+impl History {
+    /// Returns whether the thread may be sent the signal. Most threads block signals at times, for instance
+    /// while they start another one, but one that does so often may receive them by `sigwait`.
+    fn is_askable(self) -> bool {
+        self.ran - self.blocked > MIN_RAN
+            && !self.waits_for_signals
+            && self.blocked <= 1 + self.ran / RAN_PER_BLOCKED
     }
 
-    /// Returns whether the thread has run since it slept. It runs at this look, so it has left the call in which it slept.
+    /// Returns whether the running thread has left the call in which it slept, judging by its processor time.
     fn has_run(&mut self, number: u32) -> bool {
         let Some(now) = times_slept(number).zip(processor_time(number)) else { return false };
         let (slept, since) = *self.awake.get_or_insert(now);
@@ -88,27 +87,24 @@ impl Known {
         slept == now.0 && now.1.saturating_sub(since) > SOON
     }
 
-    /// Returns whether the thread's system call is read at this look, at which it sleeps.
+    /// Returns whether to read the sleeping thread's system call in this sample.
     fn is_call_due(self) -> bool {
-        self.slept < FIRST || self.slept.is_multiple_of(MANY)
+        self.slept < INITIAL_CALLS || self.slept.is_multiple_of(CALL_INTERVAL)
     }
 }
 
-/// A thread may be asked after more than so many looks at which it ran and did not block the signal.
-const FEW: u32 = 2;
+/// A thread may be asked after it ran without blocking the signal in more samples than this.
+const MIN_RAN: u32 = 2;
 
-/// A thread blocks the signal seldom if it does so in one of so many looks.
-const SELDOM: u32 = 8;
+/// A thread may block the signal in one of this many samples.
+const RAN_PER_BLOCKED: u32 = 8;
 
-/// In so many first looks at which it sleeps, a thread's system call is read each time.
-const FIRST: u32 = 8;
-
-/// Later, a thread's system call is read after each so many looks at which it sleeps.
-const MANY: u32 = 64;
+/// A sleeping thread's system call is read in this many samples at first, and then in one of `CALL_INTERVAL`.
+const INITIAL_CALLS: u32 = 8;
+const CALL_INTERVAL: u32 = 64;
 
 impl Threads {
-    /// Lists the threads of the program that run, without those of the audit. Only threads that take this signal may be
-    /// asked.
+    /// Takes a sample of all threads, and returns the program's running ones, without those of the audit.
     pub(super) fn running(&mut self, signal: Option<c_int>) -> Vec<Running> {
         let entries = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
         let numbers = entries.filter_map(|entry| number(entry.file_name().as_bytes()));
@@ -126,8 +122,8 @@ impl Threads {
                     thread.ran = thread.ran.saturating_add(1);
                     thread.blocked += u32::from(signal.is_some_and(|signal| seen.blocks(signal)));
                 }
-                let (waits, may_be_asked) = (seen.state == b'D', thread.may_be_asked());
-                running.push(Running { number, waits, may_be_asked });
+                let (waits, is_askable) = (seen.state == b'D', thread.is_askable());
+                running.push(Running { number, waits, is_askable });
             }
             known.insert(number, thread);
         }
@@ -136,10 +132,10 @@ impl Threads {
     }
 }
 
-/// The system call that takes signals.
+/// The system call of `sigwait`.
 const SIGNALS: libc::c_long = libc::SYS_rt_sigtimedwait;
 
-/// Returns whether a thread that sleeps is in this system call.
+/// Returns whether a sleeping thread is in this system call.
 fn is_in_call(number: u32, call: libc::c_long) -> bool {
     let text = fs::read_to_string(format!("/proc/self/task/{number}/syscall")).unwrap_or_default();
     text.split(' ').next().and_then(|its| its.parse().ok()) == Some(call)
@@ -149,17 +145,17 @@ fn number(text: &[u8]) -> Option<u32> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// A thread's state, as Linux reports it.
+/// A thread's state, from `/proc/self/task/*/stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Seen {
+struct Stat {
     state: u8,
-    /// The signals that the thread blocks, of the first 31.
+    /// The mask of blocked signals, of the first 31.
     blocked: u64,
-    /// Whether it is a thread of the audit.
+    /// Whether it's the audit's.
     is_own: bool,
 }
 
-impl Seen {
+impl Stat {
     fn runs(self) -> bool {
         matches!(self.state, b'R' | b'D')
     }
@@ -169,28 +165,27 @@ impl Seen {
     }
 }
 
-fn read(number: u32) -> Option<Seen> {
+fn read(number: u32) -> Option<Stat> {
     let mut text = [0; 1024];
     let length = File::open(format!("/proc/self/task/{number}/stat")).ok()?.read(&mut text).ok()?;
     parse(&text[..length])
 }
 
-/// Returns how many times a thread has slept.
 fn times_slept(number: u32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/self/task/{number}/status")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
     line.trim().parse().ok()
 }
 
-/// How long a thread has to come to a processor that it shares with this thread.
+/// How long a thread may take to get the processor that it shares with this thread.
 pub(super) const SOON: Duration = Duration::from_micros(100);
 
-/// Returns the registers of a thread that waits, as far as Linux tells them.
+/// Returns the registers of a waiting thread, as far as Linux reports them.
 pub(super) fn registers_of_waiting(thread: u32) -> Option<Registers> {
     registers(&fs::read_to_string(format!("/proc/self/task/{thread}/syscall")).ok()?)
 }
 
-/// Parses the line of a thread that waits. The last words are the stack pointer and the address of the next instruction.
+/// Parses `/proc/self/task/*/syscall`. The last words are the stack pointer and the program counter.
 fn registers(line: &str) -> Option<Registers> {
     let mut words = line
         .split_ascii_whitespace()
@@ -200,8 +195,8 @@ fn registers(line: &str) -> Option<Registers> {
     Some(Registers { pc: pc.wrapping_add(1), sp, fp: 0 })
 }
 
-/// Parses the line of a thread: its number, its name in brackets, its state, and numbers.
-fn parse(line: &[u8]) -> Option<Seen> {
+/// Parses a line of `stat`: number, name in parentheses, state, and numbers.
+fn parse(line: &[u8]) -> Option<Stat> {
     let name = line.iter().position(|byte| *byte == b'(')? + 1;
     let end = line.iter().rposition(|byte| *byte == b')')?;
     let mut fields = std::str::from_utf8(line.get(end + 1..)?).ok()?.split_ascii_whitespace();
@@ -209,7 +204,7 @@ fn parse(line: &[u8]) -> Option<Seen> {
     let state = *fields.next()?.as_bytes().first()?;
     /// The fields between the state and the blocked signals.
     const BETWEEN: usize = 28;
-    Some(Seen { state, blocked: fields.nth(BETWEEN)?.parse().ok()?, is_own })
+    Some(Stat { state, blocked: fields.nth(BETWEEN)?.parse().ok()?, is_own })
 }
 
 #[cfg(test)]
@@ -226,7 +221,7 @@ mod tests {
         };
         let parsed = |name, state| parse(line(name, state).as_bytes()).expect("a line");
         let runs = parsed(") R (", "R");
-        assert_eq!(runs, Seen { state: b'R', blocked: 1 << 22, is_own: false });
+        assert_eq!(runs, Stat { state: b'R', blocked: 1 << 22, is_own: false });
         assert!(runs.blocks(libc::SIGURG) && !runs.blocks(libc::SIGINT));
         assert!(parsed("a", "D").runs() && !parsed("a", "S").runs() && parsed("kernel-registry", "R").is_own);
         assert_eq!(parse(b"7 (a"), None);
@@ -249,15 +244,15 @@ mod tests {
             let this = running.iter().find(|thread| thread.number == own).expect("it runs");
             this.takes(signal, SOON)
         };
-        for _ in 0..FEW {
+        for _ in 0..MIN_RAN {
             assert!(!is_asked());
         }
-        // Where other programs take the processor during a look, that look does not count.
+        // A sample doesn't count if other programs take the processor in it.
         assert!((0..10_000).any(|_| is_asked()));
-        let known = Known { ran: 8, blocked: 2, ..Known::default() };
-        assert!(known.may_be_asked() && !Known { blocked: 3, ..known }.may_be_asked());
-        assert!(!Known { slept: 90, ran: 2, blocked: 0, ..known }.may_be_asked());
-        threads.0.insert(own, Known { waits_for_signals: true, ..known });
+        let known = History { ran: 8, blocked: 2, ..History::default() };
+        assert!(known.is_askable() && !History { blocked: 3, ..known }.is_askable());
+        assert!(!History { slept: 90, ran: 2, blocked: 0, ..known }.is_askable());
+        threads.0.insert(own, History { waits_for_signals: true, ..known });
         assert!(
             threads.running(None).iter().all(|thread| thread.number != own || !thread.takes(signal, SOON))
         );

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use crate::command::process::Audit;
-use crate::kept::{Digest, Kept, file_name, keep, read};
+use crate::kept::{Cached, Digest, file_name, read, store};
 use crate::preload::Compiled;
 use crate::record::Kind;
 
@@ -47,7 +47,7 @@ pub(super) fn copy(
             others.insert(format!("what NVRTC made of {}: newer results fill {MOST} bytes", kept.name));
             continue;
         }
-        match keep(folder, &kept) {
+        match store(folder, &kept) {
             Ok(()) => {
                 let named = Compiled::new(Digest::new(&kept.encode()), &kept.name, folder);
                 compiled.insert(kept.key, named);
@@ -55,7 +55,7 @@ pub(super) fn copy(
             Err(why) => {
                 let folder = folder.display();
                 others.insert(format!(
-                    "what NVRTC made of {}: it cannot be kept in `{folder}`: {why}",
+                    "what NVRTC made of {}: it can't be stored in `{folder}`: {why}",
                     kept.name
                 ));
             }
@@ -67,10 +67,11 @@ pub(super) fn copy(
 /// The keys of what NVRTC has compiled, with the names of the programs.
 fn compilations(audit: &Audit) -> impl Iterator<Item = (Digest, &str)> {
     let compiled = audit.events().filter(|event| event.kind == Kind::Compile && event.result == 0);
-    compiled.filter_map(|event| Some((event.origin.parse().ok()?, &*event.subject)))
+    let programs = compiled.filter_map(|event| event.subject.program());
+    programs.filter_map(|program| Some((program.key.parse().ok()?, &*program.name)))
 }
 
 /// The result with this key, in one of these folders.
-fn find(folders: &[&PathBuf], key: &Digest) -> Option<Kept> {
+fn find(folders: &[&PathBuf], key: &Digest) -> Option<Cached> {
     folders.iter().find_map(|folder| read(folder, key, None).ok())
 }

@@ -10,7 +10,6 @@ use crate::command::how_run::HowRun;
 use crate::command::process::{Audit, HangKey, Own, hang_key, record_files};
 use crate::command::report::hang;
 use crate::command::report::words::Time;
-use crate::hang::Lines;
 
 /// The hangs of a program that runs.
 pub(super) struct Hangs {
@@ -59,10 +58,8 @@ impl Hangs {
     fn describe(&self, audit: &Audit, key: HangKey) -> Option<String> {
         let mut all = audit.of_processes(|report| &report.events);
         let (process, event) = all.find(|(process, event)| hang_key(process, event) == Some(key))?;
-        // A record without room for texts has no reason.
-        if Lines::parse(&event.text).0.why.is_empty() {
-            return None;
-        }
+        // A record without room for texts has no explanation.
+        event.explanation.as_ref()?;
         let rank = process.report.rank.map(|_| format!(" in {}", process.name)).unwrap_or_default();
         let words = hang::in_words(process, event, &self.run);
         Some(format!("HANG for {}{rank}\n{words}", Time(event.took)))

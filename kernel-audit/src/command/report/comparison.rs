@@ -65,7 +65,8 @@ pub(crate) fn compare_kernels(audit: &Audit) -> Vec<KernelLoads<'_>> {
     let mut kernels = HashMap::<&str, Vec<ProcessLoads<'_>>>::new();
     for process in &audit.processes {
         for event in process.of_kind(Kind::Load) {
-            let loads = kernels.entry(&event.subject).or_default();
+            let Some(symbol) = event.subject.kernel() else { continue };
+            let loads = kernels.entry(symbol).or_default();
             let at = process.on_axis(event.begun);
             match loads.last_mut().filter(|loads| ptr::eq(loads.process, process)) {
                 Some(loads) => {

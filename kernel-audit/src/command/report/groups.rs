@@ -48,7 +48,11 @@ impl<'a> Group<'a> {
 
 /// Sums up loads of kernels by kernel.
 pub(crate) fn kernels(audit: &Audit) -> Vec<Group<'_>> {
-    sums(loading(audit).filter(|(_, event)| event.bytes == 0 && loads_kernel(event)), |event| &event.subject)
+    let kernel =
+        |event: &Event| matches!(event.kind, Kind::Load | Kind::Hang) && event.subject.kernel().is_some();
+    sums(loading(audit).filter(|(_, event)| kernel(event)), |event| {
+        event.subject.kernel().map_or("", |symbol| symbol)
+    })
 }
 
 /// Sums up calls that loaded something, or were refused, by library.
@@ -67,14 +71,10 @@ fn has_library((_, event): &(&Process, &Event)) -> bool {
     !event.library.is_empty()
 }
 
-fn loads_kernel(event: &Event) -> bool {
-    matches!(event.kind, Kind::Load | Kind::Hang)
-}
-
 /// Returns the calls that load something, each with its process: also those that never returned from it.
 fn loading(audit: &Audit) -> impl Iterator<Item = (&Process, &Event)> {
     let loads = |event: &Event| match event.kind {
-        Kind::Hang => event.is_endless() && is_preloadable(event) && !event.subject.is_empty(),
+        Kind::Hang => event.is_endless() && is_preloadable(event) && !event.subject.is_nothing(),
         kind => matches!(kind, Kind::Load | Kind::Image | Kind::Compile | Kind::Resize | Kind::Refused),
     };
     audit.of_processes(|report| &report.events).filter(move |(_, event)| loads(event))

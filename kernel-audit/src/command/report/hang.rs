@@ -10,63 +10,77 @@ use crate::command::how_run::HowRun;
 use crate::command::process::Process;
 use crate::command::report::streams;
 use crate::command::report::words::{Time, brief, caller};
-use crate::hang::Lines;
-use crate::record::{Event, Kind, Report};
+use crate::hang::{Hanging, Lines};
+use crate::record::{Event, Kind, Report, Running, Work};
 use crate::wrapped::wrapped_for_terminal;
 
-/// Returns the lines on a hang, and the details.
-pub(crate) fn lines<'e>(process: &Process, hang: &'e Event, run: &HowRun) -> (Lines, Vec<&'e str>) {
-    let (mut lines, rest) = Lines::parse(&hang.text);
-    if lines.called.is_empty() {
-        lines.called = format!("`{}`", hang.call);
-    }
+/// Returns the lines on a hang.
+pub(crate) fn lines(process: &Process, hang: &Event, run: &HowRun) -> Lines {
+    let report = &process.report;
+    let mut lines = hanging(process, hang).lines(|running| beginning(report, hang, running));
     lines.place = match &*hang.caller {
         "" => format!("{}, thread {}", process.name, hang.thread),
         by => caller(by),
     };
-    for beside in &mut lines.beside {
-        *beside = with_brief_names(&(beside.clone() + &beginning(&process.report, hang, beside)));
+    for words in lines.beside.iter_mut().chain([&mut lines.called, &mut lines.why]) {
+        *words = with_brief_names(words);
     }
-    (lines.called, lines.why) = (with_brief_names(&lines.called), with_brief_names(&lines.why));
     lines.cures.retain(|cure| !cure.is_empty());
+    if hang.explanation.is_none() {
+        // The record had no room for what the process knew.
+        (lines.beside, lines.why) = (Vec::new(), String::new());
+    }
     if is_preloadable(hang) {
         if let Some(in_code) = lines.cures.first_mut() {
             *in_code = format!("or in the program: {in_code}");
         }
-        lines.cures.insert(0, run.cure(&process.report).to_string());
+        lines.cures.insert(0, run.cure(report).to_string());
     }
-    (lines, rest)
+    lines
+}
+
+/// Returns what is known of a hang besides its lines, in sentences.
+pub(crate) fn details(process: &Process, hang: &Event) -> Vec<String> {
+    hanging(process, hang).details()
+}
+
+/// Returns what prevents a hang by a change to the program, or nothing.
+pub(crate) fn cure(process: &Process, hang: &Event) -> String {
+    hanging(process, hang).cure()
+}
+
+fn hanging<'a>(process: &Process, hang: &'a Event) -> Hanging<'a> {
+    Hanging::new(hang, process.report.uses_kernel_registry)
 }
 
 /// Returns the lines on a hang, then the details, and the beginning of the thread's stack.
 pub(crate) fn in_words(process: &Process, hang: &Event, run: &HowRun) -> String {
     const FRAMES: usize = 5;
-    let (lines, rest) = lines(process, hang, run);
-    let (details, stack): (Vec<_>, Vec<_>) = rest.into_iter().partition(|line| !line.starts_with(' '));
-    let mut words = lines.to_string();
+    let mut words = lines(process, hang, run).to_string();
     // Writing to a `String` does not fail.
-    for detail in details {
-        let _ = writeln!(words, "{}", wrapped_for_terminal(&format!("  {}", with_brief_names(detail))));
+    for detail in details(process, hang) {
+        let _ = writeln!(words, "{}", wrapped_for_terminal(&format!("  {}", with_brief_names(&detail))));
     }
-    stack.iter().take(FRAMES).for_each(|frame| words += &format!("{frame}\n"));
-    if let Some(more) = stack.len().checked_sub(FRAMES).filter(|more| *more > 0) {
-        let _ = writeln!(words, "    and {}; `--json` has all", many(more, "more frame"));
+    let mut stack = hang.stack.lines();
+    for frame in stack.by_ref().take(FRAMES) {
+        let _ = writeln!(words, "    at {frame}");
+    }
+    match stack.count() {
+        0 => {}
+        more => {
+            let _ = writeln!(words, "    and {}; `--json` has all", many(more, "more frame"));
+        }
     }
     words
 }
 
-/// Returns when the kernel of a stream began, and who used it first: `, launched 61.2 ms before; first used by tp.py:17 rank_main`.
-fn beginning(report: &Report, hang: &Event, beside: &str) -> String {
-    let mut words = String::new();
-    let kernel = beside.split('`').nth(1).unwrap_or_default();
-    // A wait for a word has no kernel, and a kernel whose name found no room has none either.
-    if kernel.is_empty() {
-        return words;
-    }
+/// Returns when the work in a stream began, and who used its kernel first: `, launched 61.2 ms before, first used by tp.py:17 rank_main`.
+fn beginning(report: &Report, hang: &Event, running: &Running) -> String {
     const SAMPLE: u64 = 60_000_000;
+    let Work::Kernel { symbol } = &running.what else { return String::new() };
+    let mut words = String::new();
     let latest = hang.begun.saturating_add(SAMPLE);
-    let launched = streams::in_words(beside).and_then(|stream| streams::last_launch(report, stream, latest));
-    if let Some(at) = launched {
+    if let Some(at) = streams::last_launch(report, running.stream, latest) {
         // A sample is taken some time after the launch.
         words += &match hang.begun.checked_sub(at) {
             Some(before) => format!(", launched {} before", Time(before)),
@@ -75,7 +89,7 @@ fn beginning(report: &Report, hang: &Event, beside: &str) -> String {
     }
     let mut loads =
         report.events.iter().filter(|event| event.kind == Kind::Load && event.begun <= hang.begun);
-    if let Some(load) = loads.find(|load| *load.subject == *kernel && !load.caller.is_empty()) {
+    if let Some(load) = loads.find(|load| load.subject.kernel() == Some(symbol) && !load.caller.is_empty()) {
         words += &format!(", first used by {}", caller(&load.caller));
     }
     words
@@ -89,7 +103,7 @@ fn with_brief_names(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::record::Activity;
+    use crate::record::{Activity, Explanation, Subject};
     use crate::rules;
 
     use super::*;
@@ -97,18 +111,23 @@ mod tests {
 
     fn lines_of(run: &HowRun) -> Lines {
         let mut load = Event::default();
-        (load.subject, load.caller) = ("_Z4spinPj".into(), "tp.py:17 rank_main".into());
+        (load.subject, load.caller) = (Subject::of_kernel("_Z4spinPj"), "tp.py:17 rank_main".into());
         let mut hang = Event::default();
         (hang.kind, hang.begun, hang.took) = (Kind::Hang, 500_000_000, 5_000_000_000);
         (hang.caller, hang.rule) = ("tp.py:21 rank_main".into(), rules::LOAD.name.into());
-        hang.text = "where: x\ncalls: `cuLaunchKernel` for `_Z4latei`\nbeside: `_Z4spinPj` runs in stream 0x20\nwhy: w\ncure: c".into();
+        (hang.call, hang.subject) = ("cuLaunchKernel".into(), Subject::of_kernel("_Z4latei"));
+        let what = Work::Kernel { symbol: "_Z4spinPj".into() };
+        let busy = Some(vec![Running { stream: 0x20, what, ..Running::default() }]);
+        let rules = vec![rules::LOAD.name.into()];
+        hang.explanation =
+            Some(Box::new(Explanation { rules, busy, is_loaded: true, ..Explanation::none() }));
         let mut sample = Activity::default();
         (sample.at, sample.stream, sample.launches) = (400_000_000, 0x20, 1);
         let mut report = Report::default();
         (report.activity, report.command) = (vec![sample], "python3 tp.py".to_owned());
         report.events = vec![load, hang];
         let process = with_names(vec![report]).remove(0);
-        lines(&process, &process.report.events[1], run).0
+        lines(&process, &process.report.events[1], run)
     }
 
     #[test]
@@ -132,7 +151,8 @@ mod tests {
                 "  kernel-audit --preload late.preload python3 tp.py"
             ]
         );
-        assert_eq!(lines.cures[1], "or in the program: c");
+        let in_code = rules::LOAD.remedy_for(rules::Reader::Python);
+        assert_eq!(lines.cures[1], format!("or in the program: {in_code}"));
     }
 
     #[test]

@@ -17,7 +17,9 @@ use crate::command::report::groups::{self, Group};
 use crate::command::report::hang;
 use crate::command::report::page::{Cell, Page, Table, Text};
 use crate::command::report::stretches;
-use crate::command::report::words::{self, Time, processes, short, subject};
+use crate::command::report::words::{
+    self, Time, described_image, image_of_kernel, processes, short, subject,
+};
 use crate::record::{Event, Kind};
 
 /// The most processes whose timelines are drawn.
@@ -93,9 +95,9 @@ fn write_preloaded(page: &mut String, audit: &Audit) -> fmt::Result {
     let row = |(process, event): &(&Process, &Event)| {
         vec![
             Cell::text(&process.name),
-            name(readable(&event.subject)),
-            Cell::text(&event.image),
-            if event.result == 0 { time(event.took) } else { Cell::text(&event.text) },
+            name(subject(event)),
+            Cell::text(event.subject.any_image().map(described_image).unwrap_or_default()),
+            if event.result == 0 { time(event.took) } else { Cell::text(&event.reason) },
         ]
     };
     write_table(page, "Preloaded", &["Process", "What", "Of", "Took, or why not"], &all, row)
@@ -115,16 +117,14 @@ fn write_hangs(page: &mut String, audit: &Audit) -> fmt::Result {
     for (process, event) in hangs.iter().take(HANGS) {
         let (call, name, at) = (Text(&event.call), Text(&process.name), Time(event.begun));
         writeln!(page, "<h3><code>{call}</code> in {name}, thread {}, since {at}</h3>", event.thread)?;
-        let (lines, rest) = hang::lines(process, event, &audit.run);
-        let (details, stack): (Vec<_>, Vec<_>) = rest.into_iter().partition(|line| !line.starts_with(' '));
-        write_lines(page, &lines)?;
-        let details: Vec<_> = details.into_iter().map(code).collect();
+        write_lines(page, &hang::lines(process, event, &audit.run))?;
+        let details: Vec<_> = hang::details(process, event).iter().map(|detail| code(detail)).collect();
         writeln!(page, "<p class=\"faint\">{}</p>", details.join("<br>"))?;
-        if !stack.is_empty() {
+        if !event.stack.is_empty() {
             writeln!(
                 page,
                 "<details><summary>Stack of the thread</summary><pre>{}</pre></details>",
-                Text(stack.join("\n"))
+                Text(&event.stack)
             )?;
         }
     }
@@ -201,12 +201,12 @@ fn time(nanoseconds: u64) -> Cell {
 
 /// Returns a cell with the caller; the kernel's image and the stack are folded below.
 fn caller(event: &Event) -> Cell {
-    if event.caller.is_empty() && event.text.is_empty() {
+    if event.caller.is_empty() && event.stack.is_empty() {
         return Cell::text("");
     }
     let by = words::caller(&event.caller);
-    let image = if event.image.is_empty() { String::new() } else { format!("of {}\n", event.image) };
-    Cell::folded(short(&by), format!("{by}\n{image}\n{}", event.text.trim_end()))
+    let image = image_of_kernel(event).map_or(String::new(), |image| format!("of {image}\n"));
+    Cell::folded(short(&by), format!("{by}\n{image}\n{}", event.stack.trim_end()))
 }
 
 /// Returns a cell with a name from code. The name of a template instance can have a thousand characters, so long names

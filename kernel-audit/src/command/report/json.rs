@@ -9,7 +9,7 @@ use crate::command::report::comparison::{KernelLoads, compare_kernels};
 use crate::command::report::groups::{self, Group};
 use crate::{Cause, record};
 
-const SCHEMA: u32 = 1;
+const SCHEMA: u32 = 2;
 
 #[derive(Serialize)]
 struct Report<'a> {

@@ -35,12 +35,6 @@ pub(crate) fn name(stream: u64) -> String {
     if stream == 0 { "default stream".to_owned() } else { format!("stream {stream:#x}") }
 }
 
-/// Returns the handle at the end of `.. stream 0x20`.
-pub(crate) fn in_words(words: &str) -> Option<u64> {
-    let handle = words.rsplit_once("stream 0x")?.1.split(' ').next()?;
-    u64::from_str_radix(handle, 16).ok()
-}
-
 /// Returns when launches in a stream were counted last before a time.
 pub(crate) fn last_launch(report: &Report, stream: u64, before: u64) -> Option<u64> {
     let mut samples = report.activity.iter().rev();

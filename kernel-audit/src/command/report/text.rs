@@ -113,7 +113,7 @@ fn write_process(f: &mut fmt::Formatter<'_>, audit: &Audit, process: &Process, r
     for cause in causes([report]) {
         paragraph(f, &format!("! {}.", with_signatures(&cause.to_string())))?;
         // A hang has said it.
-        let is_said = |remedy: &str| hangs.iter().take(HANGS).any(|hang| *hang.remedy == *remedy);
+        let is_said = |remedy: &str| hangs.iter().take(HANGS).any(|its| hang::cure(process, its) == remedy);
         if let Some(remedy) = cause.remedy().filter(|remedy| !is_said(remedy)) {
             paragraph(f, &format!("  Remedy: {remedy}."))?;
         }

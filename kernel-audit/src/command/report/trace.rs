@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use crate::command::process::{Audit, Process, is_late};
 use crate::command::report::streams;
 use crate::command::report::stretches;
-use crate::command::report::words::short;
-use crate::record::{Event, Kind};
+use crate::command::report::words::{short, subject};
+use crate::record::{Event, Kind, Subject};
 
 /// The first track number of streams. Linux gives no thread so high a number.
 const FIRST_STREAM: usize = 1 << 23;
@@ -99,26 +99,25 @@ fn hang(process: &Process, event: &Event, id: usize) -> [Value; 2] {
 
 /// Returns the kernel's name, or else the call's.
 fn name(event: &Event) -> String {
-    match (event.kind, &*event.subject) {
-        (_, "") => event.call.to_string(),
-        (Kind::Load | Kind::Hang | Kind::Refused, kernel) => readable(kernel),
-        (_, what) => format!("{} ({what})", event.call),
+    match &event.subject {
+        Subject::Nothing => event.call.to_string(),
+        Subject::Kernel { symbol, .. } => readable(symbol),
+        _ => format!("{} ({})", event.call, subject(event)),
     }
 }
 
 fn args(event: &Event) -> Value {
     json!({
         "call": &*event.call,
-        "subject": &*event.subject,
+        "subject": &event.subject,
         "caller": &*event.caller,
         "stream": format!("{:#x}", event.stream),
         "context": format!("{:#x}", event.context),
-        "image": &*event.image,
-        "bytes": event.bytes,
         "result": event.result,
         "after_ready": is_late(event),
         "resident": &*event.resident,
-        "text": &*event.text,
+        "stack": &*event.stack,
+        "explanation": &*event.words,
     })
 }
 

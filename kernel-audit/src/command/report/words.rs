@@ -5,18 +5,38 @@ use std::fmt;
 use kernel_registry_image::readable;
 use serde::Serializer;
 
+use crate::command::report::streams;
+use crate::preload::Origin;
 pub(crate) use crate::record::Time;
-use crate::record::{Event, Kind};
+use crate::record::{Event, Image, Subject};
 use crate::wrapped::wrapped_for_terminal;
 
 /// Returns what an event is about: a kernel, a limit, or an image with its size.
 pub(crate) fn subject(event: &Event) -> String {
-    match event.bytes {
-        _ if matches!(event.kind, Kind::Compile | Kind::Kept) => {
-            format!("{} ({})", readable(&event.subject), event.image)
-        }
-        0 => readable(&event.subject),
-        bytes => format!("{} of {bytes} bytes", event.subject),
+    match &event.subject {
+        Subject::Kernel { symbol, .. } => readable(symbol),
+        Subject::Program(program) => format!("{} ({program})", readable(&program.name)),
+        Subject::Stream => streams::name(event.stream),
+        other => other.to_string(),
+    }
+}
+
+/// Returns a description of the image that an event's kernel is of.
+pub(crate) fn image_of_kernel(event: &Event) -> Option<String> {
+    match &event.subject {
+        Subject::Kernel { image, .. } => image.as_ref().map(described_image),
+        _ => None,
+    }
+}
+
+/// Returns what an image is, and which library loaded it or which file it is in.
+pub(crate) fn described_image(image: &Image) -> String {
+    if !image.library.is_empty() {
+        return format!("{image}, loaded by {} after {} ms", image.library, image.loaded_at / 1_000_000);
+    }
+    match image.origin.parse() {
+        Ok(Origin { path, .. }) => format!("{image} in {path}"),
+        Err(_) => image.to_string(),
     }
 }
 
@@ -116,6 +136,16 @@ pub(crate) fn paragraph(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::Format;
+
+    #[test]
+    fn an_image_is_described_with_its_place() {
+        let origin = "module 0000000000000001 7 0x0 /a".into();
+        let mut image = Image { format: Format::Fatbin, bytes: 7, origin, ..Image::default() };
+        assert_eq!(described_image(&image), "fatbin of 7 bytes in /a");
+        (image.library, image.loaded_at) = ("libdemo.so".into(), 3_000_000);
+        assert_eq!(described_image(&image), "fatbin of 7 bytes, loaded by libdemo.so after 3 ms");
+    }
 
     #[test]
     fn long_names_are_cut_to_what_people_read() {

@@ -56,7 +56,7 @@ fn the_functions_are_replaced_once() {
 #[test]
 fn a_library_without_kernels_is_an_error() {
     assert_eq!(rename(&mut library("int x;", &[], "rcs")), Err(Refused::NoKernels));
-    // The library defines a function of that name, but calls none.
+    // The library defines the function, but doesn't call it.
     let defined = "void __cudaRegisterFunction(void) {}";
     assert_eq!(rename(&mut library(defined, &[], "rcs")), Err(Refused::NoKernels));
 }
@@ -74,7 +74,7 @@ fn a_longer_name_that_ends_with_the_functions_name_is_kept() {
     let other = format!("{CODE}void my__cudaRegisterFunction(void) {{}}");
     let mut bytes = library(&other, &[], "rcs");
     let before = bytes.clone();
-    // Assemblers may store the shorter name as the end of the longer one.
+    // Assemblers may store the shorter name as the tail of the longer one.
     match rename(&mut bytes) {
         Ok(2) => assert!(contains(&bytes, "my__cudaRegisterFunction")),
         refused => {

@@ -1,13 +1,14 @@
-//! Finds words in the body of a kernel, where almost all words are others: registers, opcodes and numbers.
+//! Finds words in the body of a kernel, where almost everything else is registers, opcodes and numbers.
 
 use core::ops::Range;
 
 use super::{Kind, Lexer, Token, opaque_length, word_length};
 
-/// The first bytes and the lengths of words that are looked for.
+/// First bytes and lengths of the words to find.
 #[derive(Clone, Debug)]
 pub struct Shapes {
-    /// For each first byte, the lengths of words that begin with it: one bit each, and the last bit for all greater lengths.
+    /// For each first byte, a bit for each length of the words that begin with it. The last bit covers all
+    /// greater lengths.
     lengths: [u64; 128],
 }
 
@@ -15,7 +16,7 @@ pub struct Shapes {
 const LONGEST: usize = 63;
 
 impl Shapes {
-    /// Returns the shapes of no words.
+    /// Returns the empty set.
     pub const fn new() -> Self {
         Shapes { lengths: [0; 128] }
     }
@@ -34,7 +35,7 @@ impl Shapes {
         }
     }
 
-    /// Returns whether a word has one of the shapes. No word has the length 0.
+    /// Returns whether a word has one of the shapes. No shape has length 0.
     #[inline]
     fn has(&self, first: u8, length: usize) -> bool {
         self.lengths[usize::from(first & 127)] >> length.min(LONGEST) & 1 != 0
@@ -47,21 +48,21 @@ impl Default for Shapes {
     }
 }
 
-/// The bytes of a text that are looked at together.
+/// Bytes that are examined together.
 const BLOCK: usize = 64;
 
-/// Which bytes of a block are of which kind: one bit each, the lowest for the first byte.
+/// The kinds of the bytes in a block, a bit for each byte, the lowest for the first.
 #[derive(Clone, Copy)]
 struct Bits {
-    /// A word can have the byte.
+    /// Bytes that words can have.
     word: u64,
-    /// The byte is a brace, the beginning of a string or a comment, a colon, which can be part of a word, or a dot, with which a
-    /// directive begins. Of these, a word can have the dot only.
+    /// Braces, starts of strings and comments, colons, which can be part of a word, and dots, which begin
+    /// directives. Only the dot is also a byte of words.
     stop: u64,
 }
 
 impl Bits {
-    /// The compiler makes vector instructions of the comparisons.
+    /// The compiler vectorizes these comparisons.
     #[inline]
     fn of(block: &[u8; BLOCK]) -> Self {
         let is_word = |byte: u8| {
@@ -96,10 +97,12 @@ fn bits(block: &[u8; BLOCK], is: impl Fn(u8) -> bool) -> u64 {
 }
 
 impl Lexer<'_> {
-    /// Returns the next token that is a brace, a directive or a word of one of these shapes, and steps over all before it.
+    /// Returns the next token that is a brace, a directive or a word of one of these shapes, skipping all
+    /// others.
     ///
-    /// A word at the end of the text may be left out, because a body does not end with a word. This is several times faster than to look
-    /// at each token: it looks at blocks of bytes, and within them at each word, but not at the bytes of words.
+    /// A word at the end of the text may be missed, because a body doesn't end with a word. This is several
+    /// times faster than visiting each token: it visits blocks of bytes, and the words in them, but not the
+    /// bytes of words.
     pub fn next_of(&mut self, shapes: &Shapes) -> Option<Token> {
         loop {
             let Some((at, word)) = self.stop(shapes) else {
@@ -111,7 +114,7 @@ impl Lexer<'_> {
             let length = match rest.first()? {
                 b'.' => word_length(rest),
                 b':' if rest.get(1) == Some(&b':') => {
-                    // The word goes on; a colon begins no word.
+                    // The word continues here; a colon doesn't begin a word.
                     let start = word.start.min(at);
                     let end = match word.is_empty() {
                         true => at + 1,
@@ -145,10 +148,11 @@ impl Lexer<'_> {
         }
     }
 
-    /// Returns the offset of the next byte to look at, and the range of the word before it, which is empty if there is none.
+    /// Returns the offset of the next byte to examine, and the word before it, which is empty if there is
+    /// none.
     #[inline]
     fn stop(&self, shapes: &Shapes) -> Option<(usize, Range<usize>)> {
-        // Where the word began that the last block ended with.
+        // The start of the word that the previous block ended in.
         let mut begun = None;
         let mut at = self.at;
         while let Some(rest) = self.text.get(at..).filter(|rest| !rest.is_empty()) {
@@ -162,9 +166,9 @@ impl Lexer<'_> {
             };
             let before = word << 1 | u64::from(begun.is_some());
             let (mut starts, mut ends) = (word & !before, !word & before);
-            // A dot within a word does not matter.
+            // A dot inside a word doesn't count.
             let stop = stop & (!word | starts);
-            // Words that end after the stop are not looked at.
+            // Words that end after the stop are left for later.
             ends &= stop ^ stop.wrapping_sub(1);
             let mut last = None;
             while ends != 0 {
@@ -213,7 +217,7 @@ mod tests {
         shapes
     }
 
-    /// Returns what `next_of` has to find, token by token.
+    /// Returns the expected results of `next_of`, found token by token.
     fn looked_for(text: &[u8], shapes: &Shapes) -> Vec<Token> {
         let wanted = |token: &Token| match token.kind {
             Kind::Word => {
@@ -244,7 +248,7 @@ mod tests {
         assert_eq!(words, ["%f", ".local", ".b8", "{", "call.uni", "vprintf", "}"]);
     }
 
-    /// Texts of pieces that matter to the lexer, so that each is at each place of a block.
+    /// Pieces that matter to the lexer, so that each occurs at every position of a block.
     #[test]
     fn random_texts_have_the_tokens_that_one_by_one_are_looked_for() {
         let pieces = [

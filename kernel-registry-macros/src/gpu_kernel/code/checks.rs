@@ -1,5 +1,5 @@
-//! Writes the checks that only the compiler can make: of types whose layout the macro does not know, and of constants. The tokens of a
-//! check have the span of the type or constant that is compared, so the compiler shows the error there.
+//! Generates the checks that only the compiler can make: of types whose layout the macro doesn't know, and of
+//! constants. A check's tokens have the span of the type or constant, so the compiler shows the error there.
 
 use kernel_registry_image::comparison::{BlockRule, Expected};
 use kernel_registry_image::source::PlacedField;
@@ -14,7 +14,7 @@ use crate::gpu_kernel::declaration::bytes::{self, number};
 use crate::gpu_kernel::declaration::param::Param;
 use crate::gpu_kernel::verdict::{Layout, Verdict};
 
-/// Writes the calls that check an instance.
+/// Returns the calls that check an instance.
 pub(crate) fn emit(instance: &Instance, verdict: &Verdict, krate: &TokenStream) -> Vec<TokenStream> {
     let params = instance.params.iter().zip(&verdict.layouts);
     let mut checks: Vec<_> = params.filter_map(|(param, layout)| check_param(param, layout, krate)).collect();
@@ -59,7 +59,7 @@ fn check_param(param: &Param, layout: &Layout, krate: &TokenStream) -> Option<To
     })
 }
 
-/// Writes the check of a block. Returns `None` if the block is written in numbers, because the macro has checked these.
+/// Returns the check of a block. `None` if the block is written in numbers, which the macro has checked.
 fn check_block(block: &Block, verdict: &Verdict, krate: &TokenStream) -> Option<TokenStream> {
     if block.numbers().is_some() {
         return None;

@@ -1,4 +1,5 @@
-//! Writes a kernel's record: the bytes that the macro knows, and calls by which the compiler adds the sizes of types.
+//! Generates a kernel's record: the bytes that the macro knows, and calls through which the compiler adds the
+//! sizes of types.
 
 use std::env;
 
@@ -16,7 +17,7 @@ use crate::gpu_kernel::verdict::{Layout, Verdict};
 /// Encodes the fields of the record that the macro knows: all but path, launch, stack, copy and layouts.
 pub(crate) fn fixed_fields(kernel: &Kernel, instance: &Instance, verdict: &Verdict) -> Vec<u8> {
     let Kernel { declaration, image, .. } = kernel;
-    // Sizes and alignments are 0 here, because the compiler adds them.
+    // The compiler adds sizes and alignments, so they're 0 here.
     let params = instance.params.iter();
     let params: Vec<_> = params
         .map(|Param { name, spelled, pass, nullable, .. }| {
@@ -56,8 +57,8 @@ pub(crate) fn fixed_fields(kernel: &Kernel, instance: &Instance, verdict: &Verdi
     bytes
 }
 
-/// Writes an expression for the size and alignment of a parameter's value or element. The expression's tokens have the span of the
-/// type, so that the compiler shows an error there.
+/// Returns an expression for the size and alignment of a parameter's value or element. Its tokens have the
+/// span of the type, so that the compiler shows an error there.
 pub(crate) fn layout(param: &Param, layout: &Layout, krate: &TokenStream) -> TokenStream {
     let element = &param.element;
     let span = element.span();
@@ -66,7 +67,7 @@ pub(crate) fn layout(param: &Param, layout: &Layout, krate: &TokenStream) -> Tok
             let size = Literal::u32_unsuffixed(*size);
             return quote_spanned!(span=> [#size, #size]);
         }
-        // `pointee` does not require a `KernelParam`: for a checked type the check requires that.
+        // `pointee` doesn't require a `KernelParam`. For a checked type, the check does.
         (Layout::Checked(..), _) | (Layout::Any, Pass::Pointer | Pass::PointerMut) => quote!(pointee),
         (Layout::Any, _) => quote!(any),
     };

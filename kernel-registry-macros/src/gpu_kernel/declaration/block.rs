@@ -6,12 +6,13 @@ use syn::{Expr, ExprLit, Lit, LitInt};
 use super::bytes::number;
 use crate::errors::Errors;
 
-/// The most threads that a block can have, all axes together, on every GPU.
+/// The most threads of a block on every GPU, all axes together.
 const MAX_THREADS: u64 = 1024;
-/// The most threads that a block can have along each axis, on every GPU.
+/// The most threads of a block along each axis, on every GPU.
 const MAX_AXES: [u64; 3] = [1024, 1024, 64];
 
-/// The threads along each axis as written, filled up with ones to three axes. The compiler checks axes that are not literals.
+/// The threads along each axis as written, padded with ones to three axes. The compiler checks axes that
+/// aren't literals.
 pub(crate) struct Block {
     pub(crate) axes: [Expr; 3],
 }

@@ -1,4 +1,4 @@
-//! The generic parameters of a declaration, and the generic arguments of each instance.
+//! Parses the generic parameters of a declaration, and the generic arguments of each instance.
 
 use proc_macro2::{Group, Ident, Punct, Spacing, Span, TokenStream, TokenTree};
 use quote::ToTokens;
@@ -17,12 +17,12 @@ pub(crate) struct Generic {
     pub(crate) of: Option<Type>,
 }
 
-/// The generic arguments of an instance. Empty for a kernel that is not generic.
+/// The generic arguments of an instance. Empty for a kernel that isn't generic.
 #[derive(Default)]
 pub(crate) struct GenericArgs {
-    /// The arguments as written, to be appended to the kernel's name: `<f32, 128>`.
+    /// The arguments as written, to append to the kernel's name: `<f32, 128>`.
     pub(crate) tokens: TokenStream,
-    /// `tokens` as text for messages. Empty for a kernel that is not generic.
+    /// `tokens` as text for messages. Empty for a kernel that isn't generic.
     pub(crate) spelled: String,
     /// The instance's name in the image, if the declaration states it.
     pub(crate) name: Option<LitStr>,
@@ -36,7 +36,7 @@ pub(crate) enum Value {
     Const(Expr),
 }
 
-/// Parses the generic parameters of a declaration. Reports parameters that a kernel cannot have.
+/// Parses the generic parameters of a declaration, and reports unsupported ones.
 pub(crate) fn parse_generics(written: &Generics, errors: &mut Errors) -> Vec<Generic> {
     let mut generics = Vec::new();
     for param in &written.params {
@@ -103,7 +103,7 @@ fn values(
         let value = match (&generic.of, arg) {
             (None, GenericArgument::Type(ty)) => Value::Type(ty.clone()),
             (Some(_), GenericArgument::Const(value)) => Value::Const(value.clone()),
-            // The name of a constant is parsed as a type.
+            // The name of a constant was parsed as a type.
             (Some(_), GenericArgument::Type(Type::Path(path))) => {
                 let tokens = path.to_token_stream();
                 Value::Const(Expr::Verbatim(quote::quote!({ #tokens })))
@@ -120,12 +120,12 @@ fn values(
 }
 
 impl GenericArgs {
-    /// Returns whether there are no arguments: the kernel is not generic.
+    /// Returns whether there are no arguments, because the kernel isn't generic.
     pub(crate) fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
-    /// Replaces the generic parameters in a parameter's type by the arguments.
+    /// Replaces the generic parameters in a parameter's type with the arguments.
     pub(crate) fn put_into_param(&self, arg: &FnArg, errors: &mut Errors) -> Option<FnArg> {
         let mut arg = arg.clone();
         if let FnArg::Typed(arg) = &mut arg {
@@ -140,7 +140,7 @@ impl GenericArgs {
         Some(arg)
     }
 
-    /// Replaces the generic parameters in an expression by the arguments.
+    /// Replaces the generic parameters in an expression with the arguments.
     pub(crate) fn put_into_expr(&self, value: &Expr) -> Expr {
         if self.is_empty() {
             return value.clone();
@@ -150,7 +150,7 @@ impl GenericArgs {
 
     fn put_into(&self, tokens: TokenStream) -> TokenStream {
         let mut out = TokenStream::new();
-        // In `path::T`, `T` is not the generic parameter, so colons before a name are counted.
+        // In `path::T`, `T` isn't the generic parameter, so colons before a name are counted.
         let mut colons = 0;
         for token in tokens {
             let behind_path = colons == 2;

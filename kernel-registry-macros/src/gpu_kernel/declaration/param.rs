@@ -1,4 +1,4 @@
-//! Parses the parameters of a declaration: decides which Rust types a kernel can take, and how they are passed.
+//! Parses the parameters of a declaration: which Rust types a kernel can take, and how they are passed.
 
 use kernel_registry_format::Pass;
 use proc_macro2::{Ident, Span, TokenStream};
@@ -19,7 +19,7 @@ pub(crate) struct Param {
     pub(crate) nullable: bool,
     /// The type as written, on one line.
     pub(crate) spelled: String,
-    /// The type that is passed by value, or the type that the slice or pointer points to.
+    /// The type that is passed by value, or the type behind the slice or pointer.
     pub(crate) element: Type,
 }
 
@@ -75,16 +75,16 @@ fn name(pat: &Pat, errors: &mut Errors) -> Option<Ident> {
             None
         }
         _ => {
-            errors.at(pat, "a kernel's parameter needs a name, by which errors and listings call it");
+            errors.at(pat, "a kernel's parameter needs a name: errors and listings show it");
             None
         }
     }
 }
 
-/// How a type is passed, with its element type, or the message why it cannot be passed.
+/// How a type is passed, with its element type, or why it can't be.
 type Passed<'a> = Result<(Pass, &'a Type), &'static str>;
 
-/// Returns how an `Option` of a reference is passed, or `None` for every other type.
+/// Returns how an `Option` of a reference is passed. `None` for every other type.
 fn in_option(ty: &Type) -> Option<Passed<'_>> {
     let Type::Path(path) = plain(ty) else { return None };
     let last = path.path.segments.last().filter(|last| last.ident == "Option")?;
@@ -128,7 +128,7 @@ fn classify(ty: &Type) -> Passed<'_> {
         Type::Array(_) => {
             Err("CUDA passes no arrays by value: write `&[T]`, or put the array into a `#[repr(C)]` struct")
         }
-        Type::Tuple(_) => Err("the layout of a tuple is the compiler's secret: use a `#[repr(C)]` struct"),
+        Type::Tuple(_) => Err("the layout of a tuple is unspecified: use a `#[repr(C)]` struct"),
         Type::FnPtr(_) => Err("a function of the host cannot be called on the device"),
         Type::ImplTrait(_) | Type::TraitObject(_) => Err("a kernel takes concrete types, not traits"),
         Type::Infer(_) => Err("spell the type out: nothing tells the compiler what it is"),
@@ -136,7 +136,7 @@ fn classify(ty: &Type) -> Passed<'_> {
     }
 }
 
-/// Checks the element type of a slice or pointer: it must have a fixed size.
+/// Checks the element type of a slice or pointer, which must have a fixed size.
 fn sized(element: &Type) -> Result<&Type, &'static str> {
     match plain(element) {
         Type::Slice(_) | Type::TraitObject(_) => {
@@ -151,7 +151,7 @@ fn sized(element: &Type) -> Result<&Type, &'static str> {
     }
 }
 
-/// Returns the type without parentheses, and without the invisible groups of `macro_rules!`.
+/// Returns the type without parentheses and the invisible groups of `macro_rules!`.
 fn plain(ty: &Type) -> &Type {
     match ty {
         Type::Group(group) => plain(&group.elem),
@@ -162,7 +162,7 @@ fn plain(ty: &Type) -> &Type {
 
 /// Returns a type as one line of text, with the usual spaces.
 fn spelled(ty: &Type) -> String {
-    // Nearly all types consist of these kinds. They are handled here, because printing tokens is slow.
+    // A fast path for the kinds that make up nearly all types, because printing tokens is slow.
     match ty {
         Type::Path(path) => {
             if let (None, Some(ident)) = (&path.qself, path.path.get_ident()) {

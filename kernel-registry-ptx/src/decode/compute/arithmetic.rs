@@ -7,8 +7,8 @@ use crate::decode::compute::fp8;
 use crate::decode::opcode::Opcode;
 use crate::types::{Compute, How, Scalar, Type, each, floating, integer, lanes, one_of, scalar_float};
 
-/// Returns the function of an opcode that computes a result from its operands only. `None` if the opcode is unknown or
-/// of another kind.
+/// Returns the function of an opcode that computes a result from its operands only. `None` if the opcode is
+/// unknown or of another kind.
 pub(crate) fn function(opcode: &mut Opcode<'_>) -> Option<(Compute, How)> {
     let plain = |function: Option<Compute>| Some((function?, How::default()));
     match opcode.name {
@@ -91,8 +91,8 @@ macro_rules! product {
 fn product(opcode: &mut Opcode<'_>, kind: Type) -> Option<Compute> {
     match opcode.take_any(&["lo", "hi", "wide"])? {
         "lo" => integer!(kind, T => product!(opcode, T => T, |a, b| a.wrapping_mul(b))),
-        // For `hi`, the product of two u64 may overflow i128, but only into the sign. The shift still gives the right
-        // bits.
+        // For `hi`, the product of two u64 may overflow i128, but only into the sign. The shift still gives
+        // the right bits.
         "hi" => integer!(kind, T => product!(opcode, T => T, |a, b| {
             ((a as i128).wrapping_mul(b as i128) >> T::BITS) as T
         })),
@@ -106,8 +106,8 @@ fn product(opcode: &mut Opcode<'_>, kind: Type) -> Option<Compute> {
     }
 }
 
-/// Returns the function of `mul24` or `mad24`, which multiply the lowest 24 bits of the operands. The result is the
-/// lowest 32 bits of the product, or the highest.
+/// Returns the function of `mul24` or `mad24`, which multiply the lowest 24 bits of the operands. The result
+/// is the lowest 32 bits of the product, or the highest.
 fn short_product(opcode: &mut Opcode<'_>, kind: Type) -> Option<Compute> {
     fn short(a: u32, b: u32, signed: bool) -> i64 {
         let wide =
@@ -124,7 +124,8 @@ fn short_product(opcode: &mut Opcode<'_>, kind: Type) -> Option<Compute> {
     })
 }
 
-/// Returns the function of `dp4a`: the sum of the products of four pairs of bytes. `kinds` are the types of a and b.
+/// Returns the function of `dp4a`: the sum of the products of four pairs of bytes. `kinds` are the types of a
+/// and b.
 fn dot(kinds: [Type; 2]) -> Compute {
     fn sum<A: Scalar + Into<i64>, B: Scalar + Into<i64>>(a: u32, b: u32, c: u32) -> u32 {
         let byte = |lane: u32| {
@@ -140,8 +141,8 @@ fn dot(kinds: [Type; 2]) -> Compute {
     }
 }
 
-/// Returns the function of `dp2a`: the sum of the products of two pairs of a 16-bit half and a byte. The bytes are the
-/// lower two, or the upper two if `high`.
+/// Returns the function of `dp2a`: the sum of the products of two pairs of a 16-bit half and a byte. The
+/// bytes are the lower two, or the upper two if `high`.
 fn short_dot(kinds: [Type; 2], high: bool) -> Compute {
     fn sum<A: Scalar + Into<i64>, B: Scalar + Into<i64>>(a: u32, b: u32, c: u32) -> u32 {
         let term = |lane: u32| {
@@ -261,8 +262,8 @@ fn approximated(opcode: &mut Opcode<'_>, kind: Type) -> Option<Compute> {
     }
 }
 
-/// Applies an approximation of f64. With `.ftz` it reads and writes only the upper half of the f64, and returns a NaN
-/// of its own.
+/// Applies an approximation of f64. With `.ftz`, the operand and the result are the upper half of the f64,
+/// and NaN results have their own bit pattern.
 fn upper_half(how: How, a: f64, function: impl FnOnce(f64) -> f64) -> f64 {
     let upper = |value: f64| f64::from_bits(value.to_bits() & !0xffff_ffff);
     if !how.flush {

@@ -4,7 +4,8 @@ use crate::decode::compute::float::{Bf16, F16, Float, Pair};
 use crate::op::Update;
 use crate::types::{How, Rounding, Scalar, Type};
 
-/// Returns the function of `atom`, `red` or `redux`. Some functions differ between global memory and other memory.
+/// Returns the function of `atom`, `red` or `redux`. Some functions differ between global memory and other
+/// memory.
 pub(crate) fn update(name: &str, kind: Type, global: bool) -> Option<Update> {
     macro_rules! update {
         ($T:ty: |$a:ident, $b:ident, $c:ident| $value:expr) => {
@@ -34,8 +35,8 @@ pub(crate) fn update(name: &str, kind: Type, global: bool) -> Option<Update> {
         // In global memory, f32 additions flush subnormal numbers. In shared memory they keep them.
         ("add", Type::F32) if global => update!(f32: |a, b, c| a.add(FLUSH, b)),
         ("add", Type::F32) => update!(f32: |a, b, c| a.add(PLAIN, b)),
-        // In global memory, an f64 addition keeps a NaN operand unchanged. In shared memory it is an ordinary addition
-        // with the new operand first.
+        // In global memory, an f64 addition keeps a NaN operand unchanged. In shared memory it is an ordinary
+        // addition with the new operand first.
         ("add", Type::F64) if global => update!(f64: |a, b, c| {
             if b.is_nan() { b } else if a.is_nan() { a } else { a.add(PLAIN, b) }
         }),

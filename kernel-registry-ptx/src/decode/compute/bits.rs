@@ -29,8 +29,8 @@ pub(crate) fn function(opcode: &mut Opcode<'_>, kind: Type) -> Option<Compute> {
         "bfe" => Some(match kind {
             Type::U32 => lanes!(_, |a: u32, at: u8, n: u8| extract(a.into(), at.into(), n.into(), 32, false)),
             Type::S32 => lanes!(_, |a: u32, at: u8, n: u8| extract(a.into(), at.into(), n.into(), 32, true)),
-            // The 32-bit forms take position and length from the lowest byte of the operand, as hardware does. The
-            // 64-bit forms take 32 bits.
+            // The 32-bit forms take position and length from the lowest byte of the operand, as hardware
+            // does. The 64-bit forms take 32 bits.
             Type::U64 => lanes!(_, |a: u64, at: u32, n: u32| extract(a, at, n, 64, false)),
             Type::S64 => lanes!(_, |a: u64, at: u32, n: u32| extract(a, at, n, 64, true)),
             _ => return None,
@@ -94,8 +94,9 @@ fn funnel(opcode: &mut Opcode<'_>) -> Option<Compute> {
     })
 }
 
-/// Returns the function of `bfind`, which finds the highest bit that differs from the sign. The result is the position
-/// of that bit, or with `shift` its distance from the top. The result is all ones if there is no such bit.
+/// Returns the function of `bfind`, which finds the highest bit that differs from the sign. The result is the
+/// position of that bit, or with `shift` its distance from the top. The result is all ones if there is no
+/// such bit.
 fn find(shift: bool, kind: Type) -> Option<Compute> {
     fn position(zeros: u32, size: u32, shift: bool) -> u32 {
         match size.checked_sub(zeros + 1) {
@@ -117,8 +118,8 @@ fn find(shift: bool, kind: Type) -> Option<Compute> {
     })
 }
 
-/// Returns the bit field of `count` bits of `value` from `at` on. If `signed`, the bits above the field are copies of
-/// the sign, which is the highest bit of the field or of the `size` bits of the value.
+/// Returns the bit field of `count` bits of `value` from `at` on. If `signed`, the bits above the field are
+/// copies of the sign, which is the highest bit of the field or of the `size` bits of the value.
 fn extract(value: u64, at: u32, count: u32, size: u32, signed: bool) -> u64 {
     let field = value.checked_shr(at).unwrap_or(0) & low(count);
     let top = at.saturating_add(count).wrapping_sub(1).min(size - 1);

@@ -73,8 +73,8 @@ pub(crate) fn convert(opcode: &mut Opcode<'_>) -> Option<(Compute, How)> {
     Some((function, how))
 }
 
-/// Returns whether ptxas refuses the conversion. It refuses saturation if the result type has all values anyway, and
-/// conversions between bf16 and integers of less than 32 bits.
+/// Returns whether ptxas refuses the conversion. It refuses saturation if the result type has all values
+/// anyway, and conversions between bf16 and integers of less than 32 bits.
 fn refused(to: Type, from: Type, how: How) -> bool {
     let signed = |kind| matches!(kind, Type::S8 | Type::S16 | Type::S32 | Type::S64);
     let whole = |kind| signed(kind) || matches!(kind, Type::U8 | Type::U16 | Type::U32 | Type::U64);
@@ -91,8 +91,8 @@ fn refused(to: Type, from: Type, how: How) -> bool {
 
 fn cast<F: Number, T: Number>(how: How, value: F) -> T {
     if value.wide().is_nan() && !how.saturate && !how.relu {
-        // In conversions from and to f64, a NaN keeps its sign and the highest bits of its payload. Other conversions
-        // return the same NaN always.
+        // In conversions from and to f64, a NaN keeps its sign and the highest bits of its payload. Other
+        // conversions return the same NaN always.
         if F::MANTISSA == 52 || T::MANTISSA == 52 {
             let value = if how.flush && F::MANTISSA == 23 { F::NAN } else { value };
             let sign = value.bits() >> (8 * size_of::<F>() - 1) << (8 * size_of::<T>() - 1);

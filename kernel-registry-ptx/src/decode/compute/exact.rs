@@ -1,7 +1,7 @@
 //! Computes the signs of exact sums, which decide directed rounding.
 
-/// Returns the sign of `a * b + c + d`, computed without rounding: 1, -1 or 0. Also returns 0 if any of the numbers is
-/// not finite.
+/// Returns the sign of `a * b + c + d`, computed without rounding: 1, -1 or 0. Also returns 0 if any of the
+/// numbers is not finite.
 pub(crate) fn sign_of_sum(a: f64, b: f64, c: f64, d: f64) -> f64 {
     if ![a, b, c, d].into_iter().all(f64::is_finite) {
         return 0.0;
@@ -14,8 +14,8 @@ pub(crate) fn sign_of_sum(a: f64, b: f64, c: f64, d: f64) -> f64 {
     }
 }
 
-/// A number: `magnitude` times two to the power of `exponent`. The highest set bit of the magnitude is always at the
-/// same position, so the number with the larger exponent is larger.
+/// A number: `magnitude` times two to the power of `exponent`. The highest set bit of the magnitude is always
+/// at the same position, so the number with the larger exponent is larger.
 #[derive(Clone, Copy)]
 struct Wide {
     negative: bool,
@@ -46,8 +46,8 @@ impl Wide {
         Self::new(negative, a_bits * b_bits, a_exponent + b_exponent)
     }
 
-    /// Adds two numbers. The last bit is sticky: it is set if bits were shifted out. In every f64 the last bit is 0, so
-    /// an inexact sum compares with any f64 like the exact sum.
+    /// Adds two numbers. The last bit is sticky: it is set if bits were shifted out. In every f64 the last
+    /// bit is 0, so an inexact sum compares with any f64 like the exact sum.
     fn plus(self, other: Self) -> Self {
         let key = |value: &Self| (value.exponent, value.magnitude);
         let (large, small) = if key(&self) < key(&other) { (other, self) } else { (self, other) };

@@ -1,8 +1,9 @@
 //! Implements IEEE 754 floating point in four formats and four rounding modes.
 //!
-//! Values are widened to f64. For sums, products, quotients and roots of narrower formats, rounding to f64 first does
-//! not change the result. For fma and directed rounding it would, so the f64 is rounded to odd: its last bit is set if
-//! anything was lost. Rounding that f64 again gives the same result as rounding the exact value.
+//! Values are widened to f64. For sums, products, quotients and roots of narrower formats, rounding to f64
+//! first does not change the result. For fma and directed rounding it would, so the f64 is rounded to odd:
+//! its last bit is set if anything was lost. Rounding that f64 again gives the same result as rounding the
+//! exact value.
 
 use crate::decode::compute::exact::sign_of_sum;
 use crate::types::{How, Rounding, Scalar};
@@ -51,7 +52,8 @@ pub(crate) trait Number: Scalar {
     /// The number of bits of the mantissa, without the implicit bit.
     const MANTISSA: u32;
     fn wide(self) -> f64;
-    /// Rounds a value. `near` is the exact value rounded to f64, and `rest` has the sign of what this rounding lost.
+    /// Rounds a value. `near` is the exact value rounded to f64, and `rest` has the sign of what this
+    /// rounding lost.
     fn round(near: f64, rest: f64, rounding: Rounding) -> Self;
 
     /// Replaces a NaN result by the NaN that hardware derives from the operands.
@@ -60,7 +62,8 @@ pub(crate) trait Number: Scalar {
         self
     }
 
-    /// Returns the NaN that an operation returns for this NaN operand. Operations that only change the sign do so too.
+    /// Returns the NaN that an operation returns for this NaN operand. Operations that only change the sign
+    /// do so too.
     fn quiet(self) -> Self {
         Self::NAN.or_nan([self])
     }
@@ -111,10 +114,10 @@ impl Number for f64 {
     const NAN: Self = f64::from_bits(0xfff8_0000_0000_0000);
     const NORMAL: f64 = f64::MIN_POSITIVE;
     const MANTISSA: u32 = 52;
-    /// Returns the first operand that is a NaN, made quiet, because f64 keeps the payload of a NaN, unlike narrower
-    /// formats. `operands` are in the order in which hardware looks at them: the factors of a product from last to
-    /// first, with a third operand in between. This works on integers, because the compiler may choose the bits of a
-    /// NaN that it computes.
+    /// Returns the first operand that is a NaN, made quiet, because f64 keeps the payload of a NaN, unlike
+    /// narrower formats. `operands` are in the order in which hardware looks at them: the factors of a
+    /// product from last to first, with a third operand in between. This works on integers, because the
+    /// compiler may choose the bits of a NaN that it computes.
     #[inline(always)]
     fn or_nan<const N: usize>(self, operands: [Self; N]) -> Self {
         let is_nan = |bits: &u64| bits & !(1 << 63) > 0x7ff0_0000_0000_0000;
@@ -215,7 +218,8 @@ pub(crate) fn narrow(value: f64, rounding: Rounding, mantissa: u32, exponent: u3
     let bias = (1i64 << (exponent - 1)) - 1;
     let found = (value.to_bits() >> 52 & 0x7ff) as i64;
     let full = value.to_bits() & ((1 << 52) - 1) | u64::from(found != 0) << 52;
-    // The exponent field of the result. For each step below 1, the result is subnormal and loses one more bit.
+    // The exponent field of the result. For each step below 1, the result is subnormal and loses one more
+    // bit.
     let field = found.max(1) - 1023 + bias;
     let shift = (52 - i64::from(mantissa) + (1 - field).max(0)).min(60) as u32;
     let kept = full >> shift;
@@ -227,7 +231,8 @@ pub(crate) fn narrow(value: f64, rounding: Rounding, mantissa: u32, exponent: u3
         Rounding::Down => sign == 1 && lost != 0,
         Rounding::Up => sign == 0 && lost != 0,
     };
-    // The implicit bit of the mantissa adds one to the exponent field, and so does a carry out of the mantissa.
+    // The implicit bit of the mantissa adds one to the exponent field, and so does a carry out of the
+    // mantissa.
     let magnitude = kept + u64::from(up) + (((field.max(1) - 1) as u64) << mantissa);
     if magnitude < infinite {
         return signed(magnitude);
@@ -241,7 +246,8 @@ pub(crate) fn narrow(value: f64, rounding: Rounding, mantissa: u32, exponent: u3
     signed(if away { infinite } else { infinite - 1 })
 }
 
-/// Returns the sum, rounded to nearest. If the numbers cancel out, the rounding direction decides the sign of the zero.
+/// Returns the sum, rounded to nearest. If the numbers cancel out, the rounding direction decides the sign of
+/// the zero.
 #[inline(always)]
 fn sum(how: How, a: f64, b: f64) -> f64 {
     let sum = a + b;
@@ -252,8 +258,8 @@ fn sum(how: How, a: f64, b: f64) -> f64 {
     }
 }
 
-/// Returns a number with the sign of what the rounding of `sum` lost. A sum that overflowed has lost the part beyond
-/// the largest number.
+/// Returns a number with the sign of what the rounding of `sum` lost. A sum that overflowed has lost the part
+/// beyond the largest number.
 fn rest_of_sum(a: f64, b: f64, sum: f64) -> f64 {
     if sum.is_infinite() {
         return if a.is_finite() && b.is_finite() { -sum } else { 0.0 };

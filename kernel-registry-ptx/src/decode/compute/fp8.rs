@@ -1,12 +1,12 @@
-//! Finds the functions of conversions with formats that have no arithmetic: 8-bit floating point, tf32, and packed
-//! integers.
+//! Finds the functions of conversions with formats that have no arithmetic: 8-bit floating point, tf32, and
+//! packed integers.
 
 use crate::decode::compute::float::{Bf16, F16, Number, Pair, narrow, scalar};
 use crate::decode::opcode::Opcode;
 use crate::types::{Compute, How, Rounding, Scalar, Type, each, lanes};
 
-/// A number with 4 bits of exponent and 3 of mantissa. The format has no infinity. Results that are too large become
-/// the largest number.
+/// A number with 4 bits of exponent and 3 of mantissa. The format has no infinity. Results that are too large
+/// become the largest number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct E4m3(pub u8);
 
@@ -31,8 +31,8 @@ impl Number for E4m3 {
     }
     fn round(near: f64, _: f64, rounding: Rounding) -> Self {
         let near = near.clamp(-448.0, 448.0);
-        // Where other formats have infinity and NaN, this format has its largest numbers. These are rounded at half
-        // their size.
+        // Where other formats have infinity and NaN, this format has its largest numbers. These are rounded
+        // at half their size.
         let large = near.abs() >= 256.0;
         let half = narrow(if large { near / 2.0 } else { near }, rounding, Self::MANTISSA, 4) as u8;
         Self(half + 8 * u8::from(large))
@@ -59,8 +59,8 @@ pub(crate) fn is_narrow(parts: &[&str]) -> bool {
     parts.iter().any(|part| NAMES.contains(part))
 }
 
-/// Returns the function of `cvt.pack`, which saturates two numbers and puts them in the low bits, below those of a
-/// third operand.
+/// Returns the function of `cvt.pack`, which saturates two numbers and puts them in the low bits, below those
+/// of a third operand.
 fn pack(opcode: &mut Opcode<'_>) -> Option<(Compute, How)> {
     fn packed(a: i32, b: i32, above: u32, (bits, low, high): (u32, i32, i32)) -> u32 {
         let part = |value: i32| value.clamp(low, high) as u32 & (u32::MAX >> (32 - bits));
@@ -131,7 +131,8 @@ pub(crate) fn convert(opcode: &mut Opcode<'_>) -> Option<(Compute, How)> {
     Some((function, how))
 }
 
-/// Rounds an f32 to 10 bits of mantissa: adds `tie`, which decides how ties round, and cuts off the other bits.
+/// Rounds an f32 to 10 bits of mantissa: adds `tie`, which decides how ties round, and cuts off the other
+/// bits.
 fn tf32(bits: u32, tie: u32) -> u32 {
     if bits & 0x7fff_ffff >= 0x7f80_0000 { bits } else { (bits + tie) & !0x1fff }
 }

@@ -1,10 +1,10 @@
 //! Defines the functions of stream capture.
 
 use crate::driver::caller::arguments::Out;
-use crate::driver::graph::capture_state::Mode;
 use crate::driver::handles::Handle;
-use crate::driver::process::simulator::{begin, begin_with};
 use crate::driver::result::Code;
+use crate::driver::state::simulator::{begin, begin_with};
+use crate::driver::stream::capture::Mode;
 
 /// Values of `CUstreamCaptureStatus`.
 const NONE: u32 = 0;

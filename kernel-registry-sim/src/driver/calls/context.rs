@@ -3,13 +3,13 @@
 use super::device::device;
 use crate::driver::caller::arguments::{In, Out};
 use crate::driver::handles::Handle;
-use crate::driver::process::current::CurrentContext;
-use crate::driver::process::simulator::{Locked, begin, wait_for_change};
-use crate::driver::process::state::State;
 use crate::driver::result::{Answer, Code};
-use crate::driver::stream::deadlock::wait_for_device;
-use crate::driver::stream::wait::WaitReason;
-use crate::driver::stream::worker::after_turn;
+use crate::driver::state::State;
+use crate::driver::state::current::CurrentContext;
+use crate::driver::state::deadlock::wait_for_device;
+use crate::driver::state::simulator::{Locked, begin, wait_for_change};
+use crate::driver::state::worker::after_turn;
+use crate::driver::wait::WaitReason;
 
 /// Returns the context that a caller means by this handle. 0 means the current context.
 fn resolve(context: Handle) -> Answer<Handle> {

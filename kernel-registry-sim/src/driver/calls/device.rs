@@ -2,9 +2,9 @@
 
 use crate::driver::caller::arguments::{Out, write_text};
 use crate::driver::config::device::Device;
-use crate::driver::process::simulator::begin;
-use crate::driver::process::state::State;
 use crate::driver::result::{Answer, Code};
+use crate::driver::state::State;
+use crate::driver::state::simulator::begin;
 
 /// Returns the index of the device with this ordinal, or an error if there is none.
 pub(crate) fn device(state: &State, ordinal: i32) -> Answer<usize> {

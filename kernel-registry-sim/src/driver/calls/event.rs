@@ -3,12 +3,12 @@
 use super::stream::wait;
 use crate::driver::caller::arguments::Out;
 use crate::driver::handles::Handle;
-use crate::driver::process::current::CurrentContext;
-use crate::driver::process::simulator::{begin, begin_with};
-use crate::driver::process::state::{Event, State};
 use crate::driver::result::{Answer, Code};
+use crate::driver::state::current::CurrentContext;
+use crate::driver::state::simulator::{begin, begin_with};
+use crate::driver::state::{Event, State};
 use crate::driver::stream::queue::Work;
-use crate::driver::stream::wait::Seq;
+use crate::driver::wait::Seq;
 
 const DISABLE_TIMING: u32 = 2;
 

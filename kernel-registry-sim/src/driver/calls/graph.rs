@@ -2,10 +2,10 @@
 
 use crate::driver::caller::arguments::Out;
 use crate::driver::handles::Handle;
-use crate::driver::process::current::CurrentContext;
-use crate::driver::process::simulator::{begin, begin_with};
 use crate::driver::report::failures::not_simulated;
 use crate::driver::result::Code;
+use crate::driver::state::current::CurrentContext;
+use crate::driver::state::simulator::{begin, begin_with};
 
 /// Values of `CUgraphInstantiate_flags`.
 const AUTO_FREE: u64 = 1;

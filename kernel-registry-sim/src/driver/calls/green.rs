@@ -9,12 +9,12 @@ use crate::driver::caller::arguments::{In, Out};
 use crate::driver::config::device::Device;
 use crate::driver::handles::Handle;
 use crate::driver::launch::span::Span;
-use crate::driver::process::simulator::{begin, begin_with};
-use crate::driver::process::state::{Description, Green, State};
 use crate::driver::report::failures::not_simulated;
 use crate::driver::result::{Answer, Code};
-use crate::driver::stream::deadlock::wait_for_device;
-use crate::driver::stream::wait::WaitReason;
+use crate::driver::state::deadlock::wait_for_device;
+use crate::driver::state::simulator::{begin, begin_with};
+use crate::driver::state::{Description, Green, State};
+use crate::driver::wait::WaitReason;
 
 /// The words of a `CUdevResource`. Callers read words 0 and 24 to 26. The driver uses the other words for itself.
 type Resource = [u32; 36];

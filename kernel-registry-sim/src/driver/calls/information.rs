@@ -3,10 +3,10 @@
 use std::ffi::c_char;
 
 use crate::driver::caller::arguments::Out;
-use crate::driver::graph::capture_state::{MODE, Mode};
-use crate::driver::process::simulator::{Simulator, begin};
 use crate::driver::result::{Code, describe};
-use crate::driver::stream::worker;
+use crate::driver::state::simulator::{Simulator, begin};
+use crate::driver::state::worker;
+use crate::driver::stream::capture::{MODE, Mode};
 
 calls! {
     2000 fn cuInit(flags: u32) = {

@@ -3,9 +3,9 @@
 //! driver for an older version.
 
 use super::entry::Entry;
-use crate::driver::process::simulator::Simulator;
 use crate::driver::report::failures::not_simulated;
 use crate::driver::result::Code;
+use crate::driver::state::simulator::Simulator;
 
 /// Returns what the report names as not simulated: the name of the function, or an explanation for the function that
 /// only the runtime API calls.

@@ -3,10 +3,10 @@
 use crate::driver::caller::arguments::{Arguments, In, Packed};
 use crate::driver::handles::Handle;
 use crate::driver::launch::shape::Shape;
-use crate::driver::launch::submit::launch;
-use crate::driver::process::simulator::begin_with;
 use crate::driver::report::failures::not_simulated;
 use crate::driver::result::Answer;
+use crate::driver::state::launch::launch;
+use crate::driver::state::simulator::begin_with;
 
 /// A `CUlaunchConfig`, the driver's configuration of a launch.
 #[derive(Clone, Copy)]

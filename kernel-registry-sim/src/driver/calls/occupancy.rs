@@ -6,10 +6,10 @@ use super::launch::Config;
 use crate::driver::caller::arguments::{In, Out, SharedMemory};
 use crate::driver::handles::Handle;
 use crate::driver::load::code::attributes;
-use crate::driver::load::lazy::load;
-use crate::driver::process::current::CurrentContext;
-use crate::driver::process::simulator::begin;
 use crate::driver::result::{Answer, Code};
+use crate::driver::state::current::CurrentContext;
+use crate::driver::state::load::load;
+use crate::driver::state::simulator::begin;
 
 /// The resources that a kernel needs, and those that a multiprocessor has.
 struct Needs {

@@ -2,14 +2,14 @@
 
 use crate::driver::caller::arguments::{HostFunction, Out};
 use crate::driver::handles::Handle;
-use crate::driver::process::current::CurrentContext;
-use crate::driver::process::simulator::{Locked, begin, begin_with, wait_for_change};
-use crate::driver::process::state::Context;
 use crate::driver::report::failures::not_simulated;
 use crate::driver::result::{Answer, Code};
-use crate::driver::stream::deadlock::wait_for_device;
+use crate::driver::state::Context;
+use crate::driver::state::current::CurrentContext;
+use crate::driver::state::deadlock::wait_for_device;
+use crate::driver::state::simulator::{Locked, begin, begin_with, wait_for_change};
 use crate::driver::stream::queue::{Order, Stream, Until, Work};
-use crate::driver::stream::wait::{Seq, WaitReason};
+use crate::driver::wait::{Seq, WaitReason};
 
 /// The most streams of a context that are created without waiting for the device. With 34 streams, creating another
 /// stream did not wait. With 36 streams it did.

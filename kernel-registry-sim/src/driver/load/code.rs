@@ -10,7 +10,7 @@ use crate::driver::caller::arguments::JitOptions;
 use crate::driver::handles::Handle;
 use crate::driver::memory::blocks::{Block, Kind, Shared};
 use crate::driver::result::{Answer, Code};
-use crate::driver::stream::wait::Ready;
+use crate::driver::wait::Ready;
 
 /// A module: an image that is loaded in one context.
 pub(crate) struct Module {

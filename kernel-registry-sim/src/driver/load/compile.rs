@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::image::{Image, Refused};
 use crate::driver::caller::arguments::JitOptions;
-use crate::driver::process::state::State;
+use crate::driver::config::Config;
 use crate::driver::report::failures::report;
 use crate::driver::result::Code;
 
@@ -29,8 +29,8 @@ pub(crate) struct Compiler {
 }
 
 impl Compiler {
-    pub(crate) fn new(state: &State, how: Compiling) -> Self {
-        Compiler { version: state.config.version, kibibyte: state.config.jit, how }
+    pub(crate) fn new(config: &Config, how: Compiling) -> Self {
+        Compiler { version: config.version, kibibyte: config.jit, how }
     }
 
     /// Compiles an image for an architecture.

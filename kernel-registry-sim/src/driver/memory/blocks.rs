@@ -224,7 +224,8 @@ impl Memory {
         let address =
             self.allocate(Block { bytes, kind: Kind::Graph { is_there: false }, context, device })?;
         let allocation = Allocation(Arc::new(address));
-        self.of_graphs.insert(address, Known { allocation: allocation.clone(), will_be_there: false });
+        self.of_graphs
+            .insert(address, Known { allocation: allocation.clone(), allocated_after_pending_work: false });
         Ok(allocation)
     }
 
@@ -244,19 +245,25 @@ impl Memory {
     /// Refuses to free graph memory that no launch has allocated.
     pub(crate) fn may_free(&self, address: usize) -> Answer {
         let known = self.of_graphs.get(&address);
-        if known.is_none_or(|known| known.will_be_there) { Ok(()) } else { Err(Code::INVALID_VALUE) }
+        if known.is_none_or(|known| known.allocated_after_pending_work) {
+            Ok(())
+        } else {
+            Err(Code::INVALID_VALUE)
+        }
     }
 
-    /// Notes that submitted work allocates or frees graph memory.
-    pub(crate) fn will_be_there(&mut self, address: usize, will: bool) {
+    /// Records that submitted work allocates or frees graph memory.
+    pub(crate) fn set_allocated_after_pending_work(&mut self, address: usize, allocated: bool) {
         if let Some(known) = self.of_graphs.get_mut(&address) {
-            known.will_be_there = will;
+            known.allocated_after_pending_work = allocated;
         }
     }
 
     /// Frees graph memory that no graph refers to any more. Called between the turns of kernels.
     pub(crate) fn forget_graphs(&mut self) {
-        let is_over = |known: &Known| !known.will_be_there && Arc::strong_count(&known.allocation.0) == 1;
+        let is_over = |known: &Known| {
+            !known.allocated_after_pending_work && Arc::strong_count(&known.allocation.0) == 1
+        };
         let over: Vec<usize> =
             self.of_graphs.iter().filter(|(_, known)| is_over(known)).map(|(at, _)| *at).collect();
         for address in over {

@@ -18,5 +18,5 @@ impl Allocation {
 pub(crate) struct Known {
     pub(crate) allocation: Allocation,
     /// Whether it will be allocated when all submitted work is done.
-    pub(crate) will_be_there: bool,
+    pub(crate) allocated_after_pending_work: bool,
 }

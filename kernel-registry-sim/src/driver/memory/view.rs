@@ -6,8 +6,8 @@ use kernel_registry_ptx::{Memory, MemoryFault};
 
 use super::blocks::{Block, Kind, Shared};
 use crate::driver::caller;
+use crate::driver::clock;
 use crate::driver::handles::Handle;
-use crate::driver::process::clock;
 use crate::driver::report::texts::{self, Launcher};
 
 /// The memory that a kernel may access during a turn. It caches the last allocations that were accessed, because

@@ -3,12 +3,12 @@
 use std::ops::{Deref, DerefMut};
 
 use super::queue::{Doing, Item, Order, Stream, Work};
-use super::wait::{Behind, Ready, Seq, WaitReason};
+use super::wakeup::Wakeup;
+use crate::driver::clock;
 use crate::driver::handles::{Handle, Handles};
-use crate::driver::process::clock;
-use crate::driver::process::wakeup::Wakeup;
 use crate::driver::report::texts::Launcher;
 use crate::driver::result::Answer;
+use crate::driver::wait::{Behind, Ready, Seq, WaitReason};
 
 pub(crate) struct Streams {
     streams: Handles<Stream>,

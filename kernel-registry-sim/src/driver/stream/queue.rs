@@ -3,16 +3,16 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::wait::{Behind, Seq};
+use super::capture::Part;
 use crate::driver::caller::arguments::HostFunction;
-use crate::driver::graph::capture_state::Part;
+use crate::driver::clock;
 use crate::driver::handles::Handle;
 use crate::driver::launch::execution::Execution;
 use crate::driver::launch::shape::Launch;
 use crate::driver::launch::span::Span;
 use crate::driver::memory::graph::Allocation;
-use crate::driver::process::clock;
 use crate::driver::report::texts::Launcher;
+use crate::driver::wait::{Behind, Seq};
 
 pub(crate) struct Stream {
     pub(crate) context: Handle,

@@ -14,10 +14,10 @@ use sys::CUdevice_attribute_enum as Attribute;
 
 use crate::cuda::{self, Done, Failed, FunctionAttribute, Sent};
 
-/// One block of one warp: the usual launch.
+/// One block of one warp, which is how most kernels are launched.
 pub(crate) const ONE_WARP: LaunchConfig = LaunchConfig::new([1, 1, 1], [32, 1, 1]);
 
-/// The context, the streams and the words of one row's process.
+/// The context, the streams and the words of a row's process.
 pub(crate) struct Bench {
     context: Arc<CudaContext>,
     /// The time after which resident work ends by itself.
@@ -32,23 +32,23 @@ pub(crate) struct Bench {
     pub(crate) stay: sys::CUfunction,
     memory: *mut c_void,
     address: sys::CUdeviceptr,
-    /// The row's other threads, which call the driver too.
+    /// The row's other threads that call the driver.
     others: RefCell<Vec<JoinHandle<Done>>>,
 }
 
-/// The calls that another thread makes.
+/// The calls of another thread.
 pub(crate) type Other = Box<dyn FnOnce() -> Done + Send>;
 
-/// The index of a word in mapped memory. Each word has a cache line of its own.
+/// The index of a word in mapped memory. Each word has a separate cache line.
 #[derive(Clone, Copy)]
 pub(crate) enum Word {
     /// The host sets this word to end the resident kernel.
     Flag = 0,
-    /// The resident kernel says here whether it runs.
+    /// The resident kernel reports here whether it runs.
     Status = 1,
     /// The tried kernel sets this word.
     Done = 2,
-    /// Each row can use this word as it likes.
+    /// Rows can use this word as they like.
     Spare = 3,
 }
 
@@ -80,7 +80,7 @@ impl Bench {
             bench.set(word, 0);
         }
         if warmed {
-            // One kernel takes gigabytes of stack, on purpose.
+            // One kernel takes gigabytes of stack on purpose.
             let warmup = Warmup::new().stack_budget(u64::MAX).warm(&bench.context);
             warmup.map_err(|error| failed_call("warm_all", error))?;
         }
@@ -97,8 +97,8 @@ impl Bench {
 
     pub(crate) fn word(&self, word: Word) -> &'static AtomicU32 {
         let address: *mut u32 = self.memory.wrapping_byte_add(word as usize * DISTANCE).cast();
-        // SAFETY: the memory holds all words, aligned, and lives until the process ends. The device reads and writes each word
-        // in one access.
+        // SAFETY: the memory holds all words, aligned, and lives until the process ends. The device reads and
+        // writes each word in one access.
         unsafe { AtomicU32::from_ptr(address) }
     }
 
@@ -115,7 +115,7 @@ impl Bench {
         self.address + (word as usize * DISTANCE) as u64
     }
 
-    /// Returns a loaded kernel: kernel-registry warmed it, or this function loads its module.
+    /// Returns a loaded kernel, which kernel-registry has warmed, or whose module this function loads.
     pub(crate) fn loaded(&self, kernel: &'static KernelInfo) -> Done<sys::CUfunction> {
         self.warm_or(kernel, || {
             let function = cuda::function(cuda::load_module(kernel)?, kernel)?;
@@ -124,7 +124,8 @@ impl Bench {
         })
     }
 
-    /// Returns the kernel's warm function if kernel-registry warmed the kernels, or else the function that the row loads.
+    /// Returns the kernel's warm function if kernel-registry warmed the kernels, or else the one that the row
+    /// loads.
     pub(crate) fn warm_or(
         &self,
         kernel: &'static KernelInfo,
@@ -154,13 +155,13 @@ impl Bench {
         self.with_args(|args| cuda::launch(function, stream, config, args))
     }
 
-    /// Calls `then` with arguments for a kernel that sets `Word::Done`. Only one kernel has the third parameter; the driver ignores
-    /// the third argument for all other kernels.
+    /// Calls `then` with arguments for a kernel that sets `Word::Done`. Only one kernel has the third
+    /// parameter; for all others, the driver ignores the third argument.
     pub(crate) fn with_args<T>(&self, then: impl FnOnce(&mut [*mut c_void]) -> T) -> T {
         with_args(self.address_of(Word::Done), then)
     }
 
-    /// Returns a launch that another thread can make. The kernel sets the given word.
+    /// Returns a launch for another thread to make. The kernel sets the given word.
     pub(crate) fn launch_elsewhere(
         &self,
         function: sys::CUfunction,
@@ -171,7 +172,7 @@ impl Bench {
         Box::new(move || with_args(done, |args| cuda::launch(function.get(), stream.get(), &ONE_WARP, args)))
     }
 
-    /// Starts another thread in this context, and lets it make these calls.
+    /// Starts another thread in this context, which makes these calls.
     pub(crate) fn start(&self, other: Other) -> Done {
         let context = Sent::new(cuda::current_context()?);
         let thread = thread::spawn(move || {
@@ -207,7 +208,8 @@ impl Bench {
         cuda::launch(self.stay, stream, config, args)
     }
 
-    /// Launches a kernel of `cuda/earlier.cu` and waits for it. `really` tells the kernel to use printf or malloc, if it contains one.
+    /// Launches a kernel of `cuda/earlier.cu` and waits for it. `really` makes the kernel use its printf or
+    /// malloc.
     pub(crate) fn run_earlier(&self, kernel: &KernelInfo, really: bool, stream: sys::CUstream) -> Done {
         let function = cuda::function(cuda::load_module(kernel)?, kernel)?;
         let mut really = u32::from(really);
@@ -216,8 +218,9 @@ impl Bench {
         cuda::synchronize()
     }
 
-    /// Raises a function's dynamic shared memory to the most that leaves room for a block without shared memory on the same
-    /// multiprocessor. Such a block still takes the shared memory that the device reserves for each block.
+    /// Raises a function's dynamic shared memory to the most that leaves room for a block without shared
+    /// memory on the same multiprocessor. Such a block still takes the shared memory that the device reserves
+    /// for each block.
     pub(crate) fn grant_shared(&self, function: sys::CUfunction) -> Done<LaunchConfig> {
         let most = self.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
         let reserved = self.attribute(Attribute::CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK)?;

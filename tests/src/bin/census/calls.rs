@@ -1,4 +1,4 @@
-//! Rows for calls of the host beside a resident kernel: does each call return?
+//! Rows for host calls while a resident kernel runs: does each call return?
 
 use census_kernels::PLAIN_PTX;
 use census_kernels::earlier::earlier_nothing;
@@ -29,7 +29,7 @@ fn call(name: &str, call: fn(&Bench) -> Done) -> Row {
 
 fn nothing() -> Vec<Row> {
     vec![
-        // If these rows block, the census itself is wrong.
+        // If these rows block, the census itself is broken.
         call("host/nothing", |_| Ok(())),
         call("host/cuModuleGetLoadingMode", |_| cuda::loads_lazily().map(drop)),
         call("host/cuMemGetInfo", |_| cuda::free_memory().map(drop)),
@@ -157,8 +157,8 @@ fn memory() -> Vec<Row> {
     ]
 }
 
-/// Returns rows for stream-ordered memory. These rows wait for the stream, because only then is it known whether the device did the
-/// work.
+/// Returns rows for stream-ordered memory. They wait for the stream, because only that shows whether the
+/// device did the work.
 fn asynchronous() -> Vec<Row> {
     vec![
         call("host/cuMemAllocAsync_first", |bench| allocated(bench, MIB).map(drop)),
@@ -322,7 +322,7 @@ fn graphs() -> Vec<Row> {
     ]
 }
 
-/// Returns rows that load code during a stream capture. The driver may also refuse that.
+/// Returns rows that load code during a stream capture, which the driver may also refuse.
 fn captures() -> Vec<Row> {
     vec![
         call("capture/cuModuleLoadData", |bench| {

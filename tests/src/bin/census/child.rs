@@ -1,5 +1,5 @@
-//! Runs one row in a process of its own. A blocked call ends only with its process, and earlier operations of a context change
-//! later ones.
+//! Runs one row in a separate process, because a blocked call only ends with its process, and because earlier
+//! operations of a context change later ones.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::recording::{Manner, Mode, Outcome, Verdict};
 use crate::resident::Resident;
 use crate::row::Row;
 
-/// The beginning of the error text of a call that the audit refused.
+/// The start of the error text of a call that the audit refused.
 const REFUSED: &str = "CUDA_ERROR_NOT_PERMITTED";
 
 /// Tries a row in this process. Resident work ends by itself after `limit`.
@@ -23,7 +23,8 @@ pub(crate) fn outcome(row: &Row, mode: Mode, manner: Manner, limit: Duration) ->
     outcome
 }
 
-/// Returns whether the error says that the simulated driver lacks the function. The audit may give that answer for the driver.
+/// Returns whether the error says that the simulated driver lacks the function. The audit may say that in the
+/// driver's place.
 fn is_lacking(error: &str) -> bool {
     let lacks = ["CUDA_ERROR_NOT_SUPPORTED of ", "the driver has no ", "CUDA_ERROR_NOT_FOUND of "];
     ::tests::is_simulated() && lacks.iter().any(|words| error.contains(words))
@@ -37,7 +38,7 @@ fn attempt(row: &Row, mode: Mode, manner: Manner, limit: Duration) -> Done<Outco
     if cuda::loads_lazily()? != (mode == Mode::Lazy) {
         return Err(Failed(format!("CUDA_MODULE_LOADING did not make the driver load in {mode} mode")));
     }
-    Resident::prepare(&bench, row.beside)?;
+    Resident::prepare(&bench, row.work)?;
     let attempt = row.prepare(&bench)?;
     cuda::synchronize()?;
     for word in [Word::Flag, Word::Status, Word::Done] {
@@ -48,7 +49,7 @@ fn attempt(row: &Row, mode: Mode, manner: Manner, limit: Duration) -> Done<Outco
         Manner::Guarded => Some(Guard::begin(c"stay", bench.resident_stream)?),
         Manner::Cold | Manner::Warmed => None,
     };
-    let resident = Resident::start(&bench, row.beside)?;
+    let resident = Resident::start(&bench, row.work)?;
     cuda::take_calls();
     let begun = Instant::now();
     let attempted = attempt();
@@ -58,7 +59,7 @@ fn attempt(row: &Row, mode: Mode, manner: Manner, limit: Duration) -> Done<Outco
         true => Some(done(&bench, begun)),
         false => None,
     };
-    // An operation that ended before the resident kernel did not wait for it.
+    // An operation that ended before the resident kernel didn't wait for it.
     let mut verdict = match (resident.is_running(&bench), &attempted) {
         (false, _) => Verdict::Blocks,
         (true, Ok(())) => Verdict::Runs,
@@ -66,7 +67,7 @@ fn attempt(row: &Row, mode: Mode, manner: Manner, limit: Duration) -> Done<Outco
         (true, Err(_)) => Verdict::Error,
     };
     if let Some(guard) = guard {
-        // The audit would refuse a call that waits for the kernel, so this loop polls the stream.
+        // The audit would refuse a call that waits for the kernel, so this polls the stream.
         bench.set(Word::Flag, 1);
         while !cuda::is_idle(bench.resident_stream)? {
             std::thread::yield_now();
@@ -82,8 +83,8 @@ fn attempt(row: &Row, mode: Mode, manner: Manner, limit: Duration) -> Done<Outco
     Ok(Outcome { verdict, error, host_ms: Some(milliseconds(host)), done_ms: done.map(milliseconds), calls })
 }
 
-/// Waits until the tried kernel ran, and returns the time since `begun`. If the kernel never runs, the parent process kills this
-/// process.
+/// Waits until the tried kernel has run, and returns the time since `begun`. If it never runs, the parent
+/// process kills this one.
 fn done(bench: &Bench, begun: Instant) -> Duration {
     while bench.read(Word::Done) == 0 {
         // The simulated device runs on this processor.

@@ -1,12 +1,12 @@
-//! Tells which functions of the driver the rows call beside the resident work, and why no row calls the other functions. The list of
-//! functions is the simulated driver's, which has all functions of CUDA 13.0.
+//! Reports which functions of the driver the rows call while the resident work runs, and why no row calls the
+//! others. The list of functions is the simulated driver's, which has all functions of CUDA 13.0.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cuda::base;
 use crate::recording::{Mode, Recording, Tried, Verdict};
 
-/// Reasons, each with the functions that no row calls for that reason.
+/// Why functions aren't called by any row.
 const NOT_TRIED: &[(&str, &[&str])] = &[
     (
         "needs several GPUs",
@@ -128,7 +128,7 @@ fn functions() -> BTreeSet<&'static str> {
     known.map(|(function, _)| base(function)).collect()
 }
 
-/// Returns a table of all functions: which rows of a recording call each function, or why no row does.
+/// Returns a table of all functions: the rows of a recording that call it, or why no row does.
 pub(crate) fn table(recording: &Recording) -> String {
     let mut callers = BTreeMap::<&str, Vec<&Tried>>::new();
     for tried in recording.rows.iter().filter(|tried| tried.mode == Mode::Lazy) {
@@ -145,7 +145,7 @@ pub(crate) fn table(recording: &Recording) -> String {
         };
         format!("| `{function}` | {cell} |\n")
     });
-    let head = "| function | beside a resident kernel | rows, or why not |\n|---|---|---|\n";
+    let head = "| function | while a resident kernel runs | rows, or why not |\n|---|---|---|\n";
     head.to_owned() + &lines.collect::<String>()
 }
 
@@ -153,11 +153,12 @@ fn reason(function: &str) -> Option<&'static str> {
     NOT_TRIED.iter().find(|(_, functions)| functions.contains(&function)).map(|(why, _)| *why)
 }
 
-/// The number of rows that the table names for a function.
+/// The most rows to name for a function.
 const NAMED: usize = 6;
 
-/// Returns the table's cell for a function that rows call. A row named after the function shows whether the function waits. Any other
-/// row shows only that the function does not wait, if the row runs: a row that waits may wait in another of its calls.
+/// Returns the table's cell for a function that rows call. Only a row named after the function shows whether
+/// that function waits. Any other row that runs shows that it doesn't; one that waits may wait in another of
+/// its calls.
 fn rows_of(function: &str, callers: &[&Tried]) -> String {
     let is_its = |tried: &Tried| {
         let name = tried.row.split('/').next_back().unwrap_or_default();
@@ -198,7 +199,7 @@ mod tests {
         Recording::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("census/h200-580.json")).unwrap()
     }
 
-    /// Checks that each function is called by a row, or has exactly one reason.
+    /// Each function must be called by a row, or have exactly one reason why not.
     #[test]
     fn every_function_is_tried_or_has_a_reason() {
         let recording = recording();
@@ -216,7 +217,8 @@ mod tests {
     /// Compares with the functions of cudarc, which was generated from NVIDIA's header.
     #[test]
     fn every_function_of_cudarc_is_known() {
-        // Without `--filter-platform` cargo needs the packages of all platforms, which a new machine does not have.
+        // Without `--filter-platform`, cargo needs the packages of all platforms, which a new machine doesn't
+        // have.
         let platform = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
         let metadata = Command::new(env!("CARGO"))
             .args([

@@ -1,7 +1,7 @@
 //! Wraps the driver calls of the rows in functions that return a `Result`.
 //!
-//! Nothing is freed automatically: each row is a short process, and frees memory only to see whether the call blocks. Rows must
-//! use handles correctly. A wrong handle is a driver error, or at worst ends one process.
+//! Nothing is freed automatically: each row is a short process, and only frees memory to see whether the call
+//! blocks. Rows must use handles correctly. A wrong handle is a driver error, or at worst ends one process.
 
 mod code;
 mod memory;
@@ -46,7 +46,8 @@ thread_local! {
     static CALLS: RefCell<BTreeSet<&'static str>> = RefCell::default();
 }
 
-/// Returns the functions that this thread has called since the last `take_calls`, without the suffixes of their versions.
+/// Returns the functions that this thread has called since the last `take_calls`, without the suffixes of
+/// their versions.
 pub(crate) fn take_calls() -> Vec<String> {
     let calls = CALLS.take();
     let bases: BTreeSet<_> = calls.iter().map(|name| base(name)).collect();
@@ -71,7 +72,8 @@ pub(crate) fn call(name: &'static str, result: sys::CUresult) -> Done {
 fn get<T: Copy>(name: &'static str, ask: impl FnOnce(*mut T) -> sys::CUresult) -> Done<T> {
     let mut value = MaybeUninit::zeroed();
     call(name, ask(value.as_mut_ptr()))?;
-    // SAFETY: the driver stored the value. Zero would be valid too, because callers ask for pointers and integers only.
+    // SAFETY: the driver stored the value. Zero would be valid too, because callers ask for pointers and
+    // integers only.
     Ok(unsafe { value.assume_init() })
 }
 
@@ -92,11 +94,13 @@ pub(crate) unsafe fn find<F: Copy>(symbol: &'static str) -> Done<F> {
     found.map(|function| *function).map_err(|_| Failed(format!("the driver has no {symbol}")))
 }
 
-/// Calls a function of the driver by its symbol. The types of the arguments are taken as the types of the parameters. A function
-/// that this version of cudarc, or the driver, lacks can be called too: the result is then an error.
+/// Calls a function of the driver by its symbol. The types of the arguments are taken as the types of the
+/// parameters. This also works for functions that this version of cudarc lacks; if the driver lacks it, the
+/// result is an error.
 macro_rules! driver {
     ($symbol:ident($($argument:expr),* $(,)?)) => {{
-        // SAFETY: the arguments have the types that NVIDIA's header gives for this symbol, and pointers are valid.
+        // SAFETY: the arguments have the types that NVIDIA's header gives for this symbol, and pointers are
+        // valid.
         let function = unsafe {
             $crate::cuda::find::<unsafe extern "C" fn($($crate::cuda::driver!(@ $argument)),*) -> _>(stringify!($symbol))
         };
@@ -116,12 +120,13 @@ macro_rules! create {
 
 /// Returns a structure of the driver whose bytes are all zero.
 pub(crate) fn zero<T: Copy>() -> T {
-    // SAFETY: the driver's structures are plain data. `zeroed` panics for a structure with a field that cannot be zero.
+    // SAFETY: the driver's structures are plain data. `zeroed` panics for a structure with a field that
+    // cannot be zero.
     unsafe { std::mem::zeroed() }
 }
 
-/// Returns a structure that describes a copy between two buffers on the device. All other fields are zero. The kinds of memory are
-/// written first, because zero is no kind of memory.
+/// Returns a structure that describes a copy between two buffers on the device. All other fields are zero.
+/// The kinds of memory are written first, because zero isn't one.
 macro_rules! device_copy {
     ($type:ident) => {{
         let mut copy = std::mem::MaybeUninit::<sys::$type>::zeroed();
@@ -156,7 +161,7 @@ pub(crate) fn device_attribute(device: sys::CUdevice, which: sys::CUdevice_attri
     got.map(i32::unsigned_abs)
 }
 
-/// Finds a function that cudarc lacks, in the driver or in the audit that stands in front of the driver.
+/// Finds a function that cudarc lacks, in the driver or in the audit in front of it.
 ///
 /// # Safety
 ///
@@ -175,7 +180,8 @@ pub(crate) unsafe fn lookup<F: Copy>(name: &'static CStr, cuda_version: i32) -> 
 /// Creates a context, and then restores the thread's current context.
 pub(crate) fn new_context(device: sys::CUdevice) -> Done<sys::CUcontext> {
     type Create = unsafe extern "C" fn(*mut sys::CUcontext, c_uint, sys::CUdevice) -> sys::CUresult;
-    // SAFETY: CUDA 4.0 to 12.4 have a function of this type under this name, and later drivers keep it for this version.
+    // SAFETY: CUDA 4.0 to 12.4 have a function of this type under this name, and later drivers keep it for
+    // this version.
     let create = unsafe { lookup::<Create>(c"cuCtxCreate", 4_000) };
     let create = create.ok_or(Failed("CUDA_ERROR_NOT_FOUND of cuCtxCreate".into()))?;
     let current = current_context()?;

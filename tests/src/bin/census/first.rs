@@ -86,7 +86,7 @@ fn frames() -> Vec<Row> {
     ]
 }
 
-/// The reason why the next launch waits, and every launch that needs the former limit.
+/// Why the next launch waits, and every launch that needs the previous limit.
 const LOWERED: &str = "lowering the stack limit makes launches wait";
 
 pub(crate) fn raise_and_lower_limit() -> Done {
@@ -110,7 +110,7 @@ fn printf_and_malloc() -> Vec<Row> {
             attempt(move || bench.launch(function))
         }),
         Row::launch(Subject::FirstLaunch, "printf/after_limit", |bench| {
-            // After a launch of a kernel with printf the driver refuses this limit. Warming has launched such a kernel.
+            // The driver refuses this limit after a launch of a kernel with printf, such as warming's.
             if !bench.warmed {
                 cuda::set_limit(Limit::CU_LIMIT_PRINTF_FIFO_SIZE, 2 * MIB)?;
             }

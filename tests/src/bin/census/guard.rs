@@ -1,5 +1,5 @@
-//! Opens a section of the audit around the resident kernel. In the section, calls that would wait for the kernel are refused or
-//! deferred.
+//! Opens a section of the audit around the resident kernel, in which calls that would wait for the kernel are
+//! refused or deferred.
 
 use std::ffi::{CStr, c_char};
 
@@ -14,13 +14,13 @@ type End = extern "C" fn(u64) -> u64;
 /// The flag that makes the audit defer calls that free, and refuse all others that would wait.
 const DEFER: u32 = 2;
 
-/// An open section, and the audit's function that ends it.
+/// An open section, and the audit's function to end it.
 pub(crate) struct Guard {
     section: u64,
     end: End,
 }
 
-/// Installs the audit in this process. This must come before the first driver call.
+/// Installs the audit in this process. Must come before the first driver call.
 pub(crate) fn install() -> Done {
     match kernel_audit::install() {
         Ok(Installed::Now) => Ok(()),
@@ -30,7 +30,7 @@ pub(crate) fn install() -> Done {
 }
 
 impl Guard {
-    /// Begins the section of the kernel that will be launched next in this stream of the current context.
+    /// Begins the section of the next kernel that is launched in this stream of the current context.
     pub(crate) fn begin(kernel: &CStr, stream: sys::CUstream) -> Done<Self> {
         let missing = || Failed("the audit has no sections".into());
         // SAFETY: `Begin` and `End` are the types of the audit's functions.
@@ -45,7 +45,7 @@ impl Guard {
         Ok(Guard { section, end })
     }
 
-    /// Ends the section, once the kernel has ended. Returns the number of deferred calls that the audit made now.
+    /// Ends the section after the kernel has ended. Returns how many deferred calls the audit has made now.
     pub(crate) fn end(self) -> u64 {
         (self.end)(self.section)
     }

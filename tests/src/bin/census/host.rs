@@ -1,6 +1,6 @@
-//! Rows for calls of the host, one file for each kind of driver object. The module `calls` has the rows for calls that the
-//! programs of this project make; the modules here have rows for the driver's other functions. `coverage` tells which functions
-//! no row calls, and why.
+//! Rows for host calls, one file for each kind of driver object. The module `calls` has the rows for calls
+//! that this project's programs make; the modules here have those for the driver's other functions.
+//! `coverage` knows which functions no row calls, and why.
 
 mod arrays;
 mod contexts;

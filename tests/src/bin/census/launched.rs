@@ -1,4 +1,4 @@
-//! Rows for the other functions that launch a kernel, each with a loaded kernel and with one that is not loaded.
+//! Rows for the other functions that launch a kernel, each with a loaded kernel and one that isn't loaded.
 
 use std::ptr;
 
@@ -44,7 +44,8 @@ pub(crate) fn rows() -> Vec<Row> {
 
 type Launch = fn(&Bench, sys::CUfunction) -> Done;
 
-/// Returns rows for a launch of a library's kernel: not loaded, in a library that the context has, and loaded.
+/// Returns rows for a launch of a library's kernel: not loaded, in a library that the context has, and
+/// loaded.
 fn of_kernel(name: &str, launch: Launch) -> [Row; 3] {
     let cold = |bench: &Bench| bench.warm_or(small::INFO, || kernels::cold(bench).map(cuda::as_function));
     let cold_in_context =
@@ -56,7 +57,8 @@ fn of_kernel(name: &str, launch: Launch) -> [Row; 3] {
     ]
 }
 
-/// Returns rows for a launch by calls that accept functions only: of a function that is not loaded, and of a loaded one.
+/// Returns rows for a launch by calls that only accept functions: of one that isn't loaded, and of one that
+/// is.
 fn of_function(name: &str, launch: Launch) -> [Row; 2] {
     let cold = Row::launch(Subject::Loading, format!("launch/{name}_cold"), move |bench| {
         let module = cuda::load_module(small::INFO)?;
@@ -128,7 +130,7 @@ fn prepare_old(bench: &Bench, function: sys::CUfunction) -> Done {
     driver!(cuParamSetSize(function, 12_u32))
 }
 
-/// Returns a row that makes `call` with a function that is not loaded, and then launches the function.
+/// Returns a row that makes `call` with a function that isn't loaded, and then launches that function.
 fn of_enumerated(name: &str, call: fn(sys::CUfunction) -> Done) -> Row {
     Row::launch(Subject::Loading, format!("launch/{name}"), move |bench| {
         let function = bench.warm_or(bare::INFO, || cuda::enumerated_function(bare::INFO))?;
@@ -139,8 +141,8 @@ fn of_enumerated(name: &str, call: fn(sys::CUfunction) -> Done) -> Row {
     })
 }
 
-/// Returns a row that adds a kernel node to a graph beside the resident kernel, and launches the graph. A warm kernel is captured
-/// instead, because it has no `CUkernel` handle.
+/// Returns a row that adds a kernel node to a graph while the resident kernel runs, and launches the graph. A
+/// warm kernel has no `CUkernel` handle, so it's captured instead.
 fn added_to_graph() -> Row {
     Row::launch(Subject::Loading, "launch/cuGraphAddKernelNode_cold", |bench| {
         let library = cuda::load_library(small::INFO)?;

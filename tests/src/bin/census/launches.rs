@@ -1,5 +1,5 @@
-//! Rows for first launches that depend on how much of the device the resident kernel holds, on the streams, or on shared memory
-//! and graphs.
+//! Rows for first launches that depend on how much of the device the resident kernel occupies, on the
+//! streams, or on shared memory and graphs.
 
 use census_kernels::plain::{frame_32k, prints, shared_dynamic, shared_static, small};
 use kernel_registry::KernelInfo;
@@ -7,7 +7,7 @@ use kernel_registry::cudarc::driver::sys;
 
 use crate::bench::{Bench, ONE_WARP, Word};
 use crate::cuda::{self, Done, MIB};
-use crate::resident::Beside;
+use crate::resident::ResidentWork;
 use crate::row::{Attempt, Row, Subject, attempt};
 
 pub(crate) fn rows() -> Vec<Row> {
@@ -43,7 +43,7 @@ fn shared() -> Vec<Row> {
             attempt(move || bench.launch_as(function, bench.tried_stream, &bench.grant_shared(function)?))
         }),
         static_shared("shared/static"),
-        most_shared("shared/most_beside_every_sm").beside(Beside::EverySm).remains(CARVED),
+        most_shared("shared/most_beside_every_sm").during(ResidentWork::EverySm).remains(CARVED),
         row("shared/most_again_beside_every_sm", |bench| {
             let function = bench.loaded(shared_dynamic::INFO)?;
             let config = bench.grant_shared(function)?;
@@ -51,16 +51,16 @@ fn shared() -> Vec<Row> {
             cuda::synchronize()?;
             attempt(move || bench.launch_as(function, bench.tried_stream, &config))
         })
-        .beside(Beside::EverySm)
+        .during(ResidentWork::EverySm)
         .remains(CARVED),
         row("shared/32k_beside_every_sm", |bench| {
             let function = bench.loaded(shared_dynamic::INFO)?;
             attempt(move || bench.launch_as(function, bench.tried_stream, &ONE_WARP.shared(32 * 1024)))
         })
-        .beside(Beside::EverySm)
+        .during(ResidentWork::EverySm)
         .remains(CARVED),
-        static_shared("shared/static_beside_every_sm").beside(Beside::EverySm).remains(CARVED),
-        most_shared("shared/most_beside_every_sm_carved").beside(Beside::EverySmCarved),
+        static_shared("shared/static_beside_every_sm").during(ResidentWork::EverySm).remains(CARVED),
+        most_shared("shared/most_beside_every_sm_carved").during(ResidentWork::EverySmCarved),
     ]
 }
 
@@ -79,10 +79,10 @@ fn device() -> Vec<Row> {
     const FULL: &str = "there is no room on the device";
     let tried_stream = |bench: &Bench| Ok(bench.tried_stream);
     vec![
-        loaded("device/every_sm", small::INFO, tried_stream).beside(Beside::EverySm),
-        loaded("device/full", small::INFO, tried_stream).beside(Beside::WholeDevice).remains(FULL),
+        loaded("device/every_sm", small::INFO, tried_stream).during(ResidentWork::EverySm),
+        loaded("device/full", small::INFO, tried_stream).during(ResidentWork::WholeDevice).remains(FULL),
         loaded("device/full_urgent_stream", small::INFO, |_| cuda::urgent_stream())
-            .beside(Beside::WholeDevice)
+            .during(ResidentWork::WholeDevice)
             .remains(FULL),
     ]
 }
@@ -92,18 +92,18 @@ fn streams() -> Vec<Row> {
     let mut rows = vec![
         loaded("stream/legacy", small::INFO, |_| Ok(cuda::legacy_stream())),
         loaded("stream/non_blocking_beside_legacy", small::INFO, |bench| Ok(bench.tried_stream))
-            .beside(Beside::ThreadOnLegacy),
+            .during(ResidentWork::ThreadOnLegacy),
         loaded("stream/blocking_beside_legacy", small::INFO, |_| cuda::stream(cuda::BLOCKING))
-            .beside(Beside::ThreadOnLegacy)
+            .during(ResidentWork::ThreadOnLegacy)
             .remains(LEGACY),
         loaded("stream/legacy_beside_blocking", small::INFO, |_| Ok(cuda::legacy_stream()))
-            .beside(Beside::ThreadOnBlocking)
+            .during(ResidentWork::ThreadOnBlocking)
             .remains(LEGACY),
         Row::call(Subject::FirstLaunch, "stream/copy_beside_blocking", |_| {
             let (to, from) = (cuda::alloc(MIB)?, cuda::pageable(MIB));
             attempt(move || cuda::upload(to, from))
         })
-        .beside(Beside::ThreadOnBlocking)
+        .during(ResidentWork::ThreadOnBlocking)
         .remains(LEGACY),
         row("stream/per_thread_in_new_thread", |bench| {
             let function = bench.loaded(small::INFO)?;
@@ -140,7 +140,8 @@ fn graphs() -> Vec<Row> {
     ]
 }
 
-/// Returns a row for the first launch of a captured graph, which is uploaded before if `uploaded`.
+/// Returns a row for the first launch of a captured graph. With `uploaded`, the graph is uploaded before
+/// that.
 fn graph(name: &str, kernel: &'static KernelInfo, uploaded: bool) -> Row {
     row(name, move |bench| {
         let function = bench.loaded(kernel)?;

@@ -1,4 +1,4 @@
-//! Rows for limits that the driver refuses to set after the launch of a kernel that depends on the limit.
+//! Rows for limits that the driver refuses to set after the launch of a kernel that depends on them.
 
 use census_kernels::plain::{allocates, prints, small};
 use census_kernels::special::asserts;

@@ -1,4 +1,5 @@
-//! Rows that find the call that loads a kernel: each row makes one more call than the row before, and then launches the kernel.
+//! Rows that find the call that loads a kernel: each makes one more call than the previous row, and then
+//! launches the kernel.
 
 use census_kernels::PLAIN_PTX;
 use census_kernels::bare;

@@ -1,4 +1,5 @@
-//! Rows for calls of one thread while another thread of the same context waits in the driver: does each call return?
+//! Rows for calls of one thread while another thread of the same context waits in the driver: does each call
+//! return?
 
 use std::thread;
 
@@ -17,7 +18,7 @@ pub(crate) fn rows() -> Vec<Row> {
         .collect()
 }
 
-/// Returns a row for a call while another thread waits in a launch, because the driver loads the launched kernel only then.
+/// Returns a row for a call while another thread waits in a launch whose kernel isn't loaded yet.
 fn row(name: &str, prepare: impl for<'b> Fn(&'b Bench) -> Done<Attempt<'b>> + 'static) -> Row {
     after_other_waits(name, late_launch, prepare)
 }
@@ -32,7 +33,7 @@ fn after_other_waits(
         let (other, call) = (other(bench)?, prepare(bench)?);
         attempt(move || {
             bench.start(other)?;
-            // In this time the other thread enters the call that waits.
+            // In this time, the other thread enters the call that waits.
             thread::sleep(bench.limit / 5);
             call()
         })
@@ -165,7 +166,7 @@ fn questions() -> Vec<Row> {
     ]
 }
 
-/// Returns rows for a copy while the other thread waits in a call that is no launch of an unloaded kernel.
+/// Returns rows for a copy while the other thread waits in a call other than a launch of an unloaded kernel.
 fn behind_other_waits() -> Vec<Row> {
     vec![
         after_other_waits(

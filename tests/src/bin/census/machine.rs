@@ -10,7 +10,7 @@ use crate::recording::Machine;
 
 /// Describes the first device, or returns an error message if there is none.
 pub(crate) fn machine() -> Result<Machine, String> {
-    // The context is dropped on return, because each row creates its own.
+    // Dropped on return, because each row creates its own context.
     let context = kernel_registry::context(0).map_err(|error| ::tests::with_causes(&error))?;
     let attribute = |which| context.attribute(which).map_err(|error| error.to_string());
     let (major, minor) = (
@@ -26,7 +26,8 @@ pub(crate) fn machine() -> Result<Machine, String> {
     })
 }
 
-/// Finds the driver's version in the text by which the kernel module describes itself: the first word of digits with a dot.
+/// Finds the driver's version in the kernel module's description of itself: the first word of digits with a
+/// dot.
 fn driver_version(text: &str) -> Option<String> {
     let is_version =
         |word: &&str| word.contains('.') && word.bytes().all(|b| b == b'.' || b.is_ascii_digit());
@@ -39,7 +40,7 @@ pub(crate) fn date() -> String {
     civil(seconds / (24 * 60 * 60))
 }
 
-/// Returns the date that is so many days after 1 January 1970.
+/// Returns the date this many days after 1 January 1970.
 fn civil(days: u64) -> String {
     let is_leap =
         |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));

@@ -1,9 +1,10 @@
-//! The census: tries which driver operations wait for a resident kernel. docs/census.md tells how to run the census on another
-//! machine, and what a recording contains. The kernels are in the crate `tests/census`, beside the recordings.
+//! The census: tries which driver operations wait for a resident kernel. docs/census.md explains how to run
+//! it on another machine, and what a recording contains. The kernels are in the crate `tests/census`,
+//! together with the recordings.
 //!
-//! Every row runs in a process of its own, where the resident kernel ends by itself after a second. `process` starts that process,
-//! and `child` runs the row in it. The rows are in `loading`, `first`, `stack`, `launches`, `launched`, `waiting`, `calls`,
-//! `limits`, `locked` and `host`.
+//! Every row runs in a separate process, where the resident kernel ends by itself after a second. `process`
+//! starts that process, and `child` runs the row in it. The rows are in `loading`, `first`, `stack`,
+//! `launches`, `launched`, `waiting`, `calls`, `limits`, `locked` and `host`.
 
 mod bench;
 mod calls;
@@ -63,7 +64,7 @@ type Failure = (ExitCode, String);
 /// The time after which resident work ends by itself. An operation that takes so long counts as waiting.
 const LIMIT: Duration = Duration::from_secs(1);
 
-/// The time after which resident work ends by itself when a row is tried again, because its result was not as expected.
+/// The same time for rows that are tried again, because their result was unexpected.
 const PATIENT: Duration = Duration::from_secs(10);
 
 const FAILED: u8 = 1;
@@ -99,7 +100,7 @@ fn census(options: &Options) -> Result<ExitCode, Failure> {
         chosen.iter().for_each(|row| println!("{}", table::listed(row)));
         return Ok(ExitCode::SUCCESS);
     }
-    // Reads the recording first, because the rows take minutes.
+    // Read first, because the rows take minutes.
     let expected = options.expect.as_deref().map(Recording::read).transpose().map_err(not_possible)?;
     let machine = machine::machine().map_err(not_possible)?;
     println!("{machine}\n");
@@ -115,7 +116,7 @@ fn census(options: &Options) -> Result<ExitCode, Failure> {
             && unguarded(tried, options, &chosen).is_none()
             && same_manner.and_then(|expected| expected.difference(tried)).is_none()
     };
-    // On a busy machine an operation can take longer than the resident kernel runs.
+    // On a busy machine, an operation can take longer than the resident kernel runs.
     let doubtful: Vec<_> = (0..to_try.len()).filter(|&index| !is_right(&recording.rows[index])).collect();
     if !doubtful.is_empty() {
         println!("\nagain, with more patience:");
@@ -162,7 +163,7 @@ fn tried(rows: &[ToTry<'_>], options: &Options, limit: Duration) -> Result<Vec<T
     Ok(all)
 }
 
-/// Returns a problem if a row still waits although warming should have prevented the wait.
+/// Returns a problem if a row still waits although warming should have prevented that.
 fn unprevented(tried: &Tried, options: &Options, rows: &[&Row]) -> Option<String> {
     let Tried { row, mode, outcome } = tried;
     let is_right = matches!(outcome.verdict, Verdict::Runs | Verdict::Lacking);
@@ -170,11 +171,11 @@ fn unprevented(tried: &Tried, options: &Options, rows: &[&Row]) -> Option<String
     (options.warmed && !is_right && is_preventable).then(|| format!("{mode} {row}: {outcome} after warming"))
 }
 
-/// Returns a problem if a row waits although the section should have prevented the wait, or if the section refused or deferred a
-/// call that does not wait.
+/// Returns a problem if a row waits although the section should have prevented that, or if the section
+/// refused or deferred a call that doesn't wait.
 fn unguarded(tried: &Tried, options: &Options, rows: &[&Row]) -> Option<String> {
     let Tried { row, mode, outcome } = tried;
-    // The driver refuses these rows without a section, too.
+    // The driver refuses these rows even without a section.
     let is_refused = || rows.iter().any(|known| known.name == *row && known.refused);
     let is_right = match outcome.verdict {
         Verdict::Blocks => false,
@@ -189,7 +190,7 @@ fn unguarded(tried: &Tried, options: &Options, rows: &[&Row]) -> Option<String> 
     (options.guarded && !is_right).then_some(words)
 }
 
-/// Returns whether a rule says that a row waits, or that the kernel which the row launches waits.
+/// Returns whether a rule says that a row waits, or that the kernel launched by the row does.
 fn waits(row: &str, mode: Mode) -> bool {
     let mode = mode.to_string();
     let waits = |evidence: &Evidence| evidence.waits(row) || evidence.waits_later(row);
@@ -201,7 +202,7 @@ mod tests {
     use super::*;
     use crate::recording::{Machine, Manner, Outcome};
 
-    /// Checks that a warmed launch that waits is a problem, except where warming cannot help.
+    /// A warmed launch that waits must be a problem, except where warming can't help.
     #[test]
     fn a_wait_is_a_problem_only_where_warming_prevents_it() {
         let machine = Machine { gpu: String::new(), arch: String::new(), driver: None, cuda: String::new() };
@@ -223,7 +224,7 @@ mod tests {
         assert_eq!(problems(&recording), ["lazy frame/2k: blocks after warming"]);
     }
 
-    /// Checks that a section may refuse or defer only calls that wait.
+    /// A section may only refuse or defer calls that wait.
     #[test]
     fn only_calls_that_wait_by_a_rule_may_be_refused() {
         let machine = Machine { gpu: String::new(), arch: String::new(), driver: None, cuda: String::new() };

@@ -22,13 +22,13 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE")]
     pub(crate) expect: Option<PathBuf>,
 
-    /// Warm every kernel first with kernel-registry, and try only rows that launch kernels; fail if a preventable
-    /// wait remains
+    /// Warm every kernel first with kernel-registry, and try only rows that launch kernels; fail if a
+    /// preventable wait remains
     #[arg(long)]
     pub(crate) warmed: bool,
 
-    /// Watch the calls, in a section of the audit around the resident kernel, and try only the groups `host` and `capture`; fail
-    /// if a call waits, or one is refused that would not
+    /// Watch the calls, in a section of the audit around the resident kernel, and try only the groups `host`
+    /// and `capture`; fail if a call waits, or one is refused that would not
     #[arg(long, conflicts_with = "warmed")]
     pub(crate) guarded: bool,
 
@@ -103,7 +103,8 @@ impl Options {
             return Err(format!("no row or group `{name}`; `--list` shows them"));
         }
         let wanted = |row: &&Row| self.only.is_empty() || self.only.iter().any(|name| is(row, name));
-        // Warming affects launches only. A section affects calls only, so rows that launch nothing are enough.
+        // Warming only affects launches. A section only affects calls, so rows that don't launch anything are
+        // enough.
         let possible = |row: &&Row| match self.manner() {
             Manner::Cold => true,
             Manner::Warmed => row.subject != Subject::HostCall,

@@ -8,15 +8,15 @@ use std::time::{Duration, Instant};
 
 use crate::recording::{Manner, Mode, Outcome};
 
-/// The time that a child gets in addition to ten times the limit of resident work. Even the slowest driver on a busy machine
-/// starts, and continues after the resident kernel's end, in less.
+/// The time that a child gets in addition to ten times the limit of resident work. Even the slowest driver on
+/// a busy machine needs less to start, and to continue after the resident kernel's end.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Environment variables that change which operations block.
 const DISTURBING: [&str; 3] =
     ["CUDA_LAUNCH_BLOCKING", "CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_MODULE_DATA_LOADING"];
 
-/// Runs a row in a process of its own. Returns an error if this executable cannot be started.
+/// Runs a row in a separate process. Returns an error if this executable can't be started.
 pub(crate) fn outcome(row: &str, mode: Mode, manner: Manner, limit: Duration) -> io::Result<Outcome> {
     let mut command = Command::new(env::current_exe()?);
     command.args(["--child", row, "--mode", &mode.to_string(), "--limit", &limit.as_secs().to_string()]);
@@ -48,11 +48,11 @@ fn wait(mut child: Child, timeout: Duration) -> io::Result<(Output, bool)> {
         }
         thread::sleep(Duration::from_millis(2));
     };
-    // Rows print little, so the pipe holds all output already.
+    // Rows print little, so the pipe already holds all output.
     Ok((child.wait_with_output()?, in_time))
 }
 
-/// Reads the result from the last line that a process printed. Kernels may have printed lines before it.
+/// Reads the result from the last line that a process printed, because kernels may have printed earlier ones.
 fn read(output: &Output) -> Outcome {
     let printed = String::from_utf8_lossy(&output.stdout);
     let last = printed.lines().last().and_then(|line| serde_json::from_str(line).ok());

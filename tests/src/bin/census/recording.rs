@@ -1,4 +1,5 @@
-//! Reads, writes and compares recordings, which are the results of a census in a file. The schema is in docs/census.md.
+//! Reads, writes and compares recordings, which are files with a census's results. The schema is in
+//! docs/census.md.
 
 use std::fmt;
 use std::fs;
@@ -29,7 +30,7 @@ pub(crate) struct Recording {
 pub(crate) struct Machine {
     pub(crate) gpu: String,
     pub(crate) arch: String,
-    /// The version of the driver, if the operating system tells it.
+    /// The version of the driver, if the operating system reports it.
     pub(crate) driver: Option<String>,
     /// The newest version of CUDA that the driver supports.
     pub(crate) cuda: String,
@@ -86,7 +87,8 @@ pub(crate) struct Outcome {
     /// The time from the first call until the kernel ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) done_ms: Option<f64>,
-    /// The driver's functions that the row called while the resident work ran, without the suffixes of their versions.
+    /// The driver's functions that the row called while the resident work ran, without the suffixes of their
+    /// versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) calls: Vec<String>,
 }
@@ -146,7 +148,7 @@ impl Recording {
             schema: u32,
         }
         let not_one = |error| format!("not a recording of the census: {error}");
-        // Reads the schema's number first, because newer recordings may have other fields.
+        // Read first, because newer recordings may have other fields.
         let Header { schema } = serde_json::from_str(text).map_err(not_one)?;
         if schema != SCHEMA {
             return Err(format!(
@@ -171,7 +173,7 @@ impl Recording {
         self.rows.iter().find(|tried| tried.row == row && tried.mode == mode)
     }
 
-    /// Says how a result differs from this recording.
+    /// Describes how a result differs from this recording.
     pub(crate) fn difference(&self, tried: &Tried) -> Option<String> {
         let Tried { row, mode, outcome } = tried;
         match self.find(row, *mode) {
@@ -184,8 +186,8 @@ impl Recording {
         }
     }
 
-    /// Returns the differences from another recording, one sentence each. Times are not compared, nor are rows that were not tried
-    /// here; but the other recording must have exactly the rows in `known`.
+    /// Returns the differences from another recording, one sentence each. Ignores times, and rows that
+    /// weren't tried here; but the other recording must have exactly the rows in `known`.
     pub(crate) fn differences(&self, expected: &Recording, known: &[&str]) -> Vec<String> {
         let mut differences = Vec::new();
         let (here, there) = (self.manner(), expected.manner());
@@ -280,7 +282,8 @@ mod tests {
         assert_eq!(Recording::read(&file).unwrap(), empty);
     }
 
-    /// Checks that the committed recordings have exactly the current rows, and that after warming only the expected rows block.
+    /// Committed recordings must have exactly the current rows, and after warming, only the expected rows may
+    /// block.
     #[test]
     fn committed_recordings_have_the_current_rows() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("census");

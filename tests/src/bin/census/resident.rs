@@ -1,5 +1,5 @@
-//! Starts and ends the resident work beside which an operation is tried: a resident kernel, or a stream that waits. The work ends
-//! by itself after [`Bench::limit`].
+//! Starts and ends the resident work that runs while an operation is tried: a resident kernel, or a stream
+//! that waits. It ends by itself after [`Bench::limit`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,18 +14,18 @@ use crate::cuda::{self, Done, FunctionAttribute};
 
 /// The kinds of resident work.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Beside {
-    /// A kernel of one thread, on a stream that waits for no other.
+pub(crate) enum ResidentWork {
+    /// A kernel with one thread, on a stream that waits for no other.
     Thread,
-    /// A kernel of one thread, on the default stream.
+    /// A kernel with one thread, on the default stream.
     ThreadOnLegacy,
-    /// A kernel of one thread, on a stream that waits for the default stream.
+    /// A kernel with one thread, on a stream that waits for the default stream.
     ThreadOnBlocking,
     /// A kernel with a block of one thread on every multiprocessor.
     EverySm,
     /// A kernel with a block of one thread on every multiprocessor, which prefers the most shared memory.
     EverySmCarved,
-    /// A kernel that leaves room for no other thread.
+    /// A kernel that leaves no room for any other thread.
     WholeDevice,
     /// No kernel, but a stream that waits for a word.
     PendingWait,
@@ -48,10 +48,10 @@ const ABSENT: u32 = 0;
 const PRESENT: u32 = 1;
 
 impl Resident {
-    /// Prepares the resident work. This comes before the preparation of the tried operation.
-    pub(crate) fn prepare(bench: &Bench, beside: Beside) -> Done {
-        match beside {
-            Beside::EverySmCarved => {
+    /// Prepares the resident work. Comes before the preparation of the tried operation.
+    pub(crate) fn prepare(bench: &Bench, work: ResidentWork) -> Done {
+        match work {
+            ResidentWork::EverySmCarved => {
                 let which = FunctionAttribute::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
                 cuda::set_function_attribute(bench.stay, which, 100)
             }
@@ -59,24 +59,26 @@ impl Resident {
         }
     }
 
-    /// Starts the resident work, and returns when it runs. To fill a simulated device takes half a second, and longer on a busy
-    /// machine.
-    pub(crate) fn start(bench: &Bench, beside: Beside) -> Done<Self> {
+    /// Starts the resident work, and returns when it runs. Filling a simulated device takes half a second,
+    /// and longer on a busy machine.
+    pub(crate) fn start(bench: &Bench, work: ResidentWork) -> Done<Self> {
         let one_thread = [1, 1, 1];
         let sms = || bench.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
-        let (grid, block) = match beside {
-            Beside::PendingWait => return Self::wait(bench),
-            Beside::Thread | Beside::ThreadOnLegacy | Beside::ThreadOnBlocking => (1, one_thread),
-            Beside::EverySm | Beside::EverySmCarved => (sms()?, one_thread),
-            Beside::WholeDevice => {
+        let (grid, block) = match work {
+            ResidentWork::PendingWait => return Self::wait(bench),
+            ResidentWork::Thread | ResidentWork::ThreadOnLegacy | ResidentWork::ThreadOnBlocking => {
+                (1, one_thread)
+            }
+            ResidentWork::EverySm | ResidentWork::EverySmCarved => (sms()?, one_thread),
+            ResidentWork::WholeDevice => {
                 let threads =
                     bench.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR)?;
                 (2 * sms()?, [threads / 2, 1, 1])
             }
         };
-        let stream = match beside {
-            Beside::ThreadOnLegacy => cuda::legacy_stream(),
-            Beside::ThreadOnBlocking => cuda::stream(cuda::BLOCKING)?,
+        let stream = match work {
+            ResidentWork::ThreadOnLegacy => cuda::legacy_stream(),
+            ResidentWork::ThreadOnBlocking => cuda::stream(cuda::BLOCKING)?,
             _ => bench.resident_stream,
         };
         bench.launch_resident(stream, &LaunchConfig::new([grid, 1, 1], block), bench.limit)?;
@@ -88,13 +90,13 @@ impl Resident {
 
     fn wait(bench: &Bench) -> Done<Self> {
         cuda::wait_value(bench.resident_stream, bench.address_of(Word::Flag))?;
-        // The driver cannot tell whether the stream has reached the wait.
+        // The driver can't tell whether the stream has reached the wait.
         thread::sleep(bench.limit / 50);
         let over = Arc::new(AtomicBool::new(false));
         let (is_over, flag, limit) = (over.clone(), bench.word(Word::Flag), bench.limit);
         thread::spawn(move || {
             thread::sleep(limit);
-            // `is_over` is set first, so that work which runs after the wait finds it set.
+            // Set first, so that work that runs after the wait sees it.
             is_over.store(true, Ordering::SeqCst);
             flag.store(1, Ordering::SeqCst);
         });

@@ -1,8 +1,8 @@
-//! Defines a row of the census: one operation, and the resident work beside which it is tried.
+//! Defines a row of the census: an operation, and the resident work that runs while it's tried.
 
 use crate::bench::Bench;
 use crate::cuda::Done;
-use crate::resident::Beside;
+use crate::resident::ResidentWork;
 
 /// A prepared operation, which is tried by calling it.
 pub(crate) type Attempt<'b> = Box<dyn FnOnce() -> Done + 'b>;
@@ -10,10 +10,10 @@ pub(crate) type Attempt<'b> = Box<dyn FnOnce() -> Done + 'b>;
 pub(crate) struct Row {
     pub(crate) name: String,
     pub(crate) subject: Subject,
-    pub(crate) beside: Beside,
-    /// Whether the row launches a kernel that sets a word. If not, the row ends when its calls return.
+    pub(crate) work: ResidentWork,
+    /// Whether the row launches a kernel that sets a word. Otherwise the row ends when its calls return.
     pub(crate) launches: bool,
-    /// The reason why the operation can block although every kernel is warm.
+    /// Why the operation can block although every kernel is warm.
     pub(crate) remains: Option<&'static str>,
     /// Whether the driver refuses the operation, so that an error is the expected result.
     pub(crate) refused: bool,
@@ -53,7 +53,7 @@ impl Row {
         Row {
             name: name.into(),
             subject,
-            beside: Beside::Thread,
+            work: ResidentWork::Thread,
             launches: false,
             remains: None,
             refused: false,
@@ -61,11 +61,11 @@ impl Row {
         }
     }
 
-    pub(crate) fn beside(self, beside: Beside) -> Self {
-        Row { beside, ..self }
+    pub(crate) fn during(self, work: ResidentWork) -> Self {
+        Row { work, ..self }
     }
 
-    /// Marks a row where warming cannot help, with the reason.
+    /// Marks a row that warming can't help, with the reason.
     pub(crate) fn remains(self, why: &'static str) -> Self {
         Row { remains: Some(why), ..self }
     }

@@ -39,7 +39,8 @@ mod tests {
         }
     }
 
-    /// Checks that only launches have a reason why warming cannot help: warming affects no other call of the host.
+    /// Only launches may have a reason why warming can't help, because warming doesn't affect other host
+    /// calls.
     #[test]
     fn only_launches_can_wait_after_warming() {
         assert!(list_rows().iter().all(|row| row.remains.is_none() || row.subject != Subject::HostCall));

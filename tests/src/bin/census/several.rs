@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-/// Processes items in several threads, and passes each result to `take` in the order of the items.
+/// Processes items in several threads, and passes the results to `take` in the order of the items.
 pub(crate) fn in_order<T: Sync, R: Send>(
     items: &[T],
     threads: usize,
@@ -22,7 +22,7 @@ pub(crate) fn in_order<T: Sync, R: Send>(
                 while let Some(index) =
                     Some(next.fetch_add(1, Ordering::Relaxed)).filter(|at| *at < items.len())
                 {
-                    // Sending fails once the receiver has stopped at an error.
+                    // Sending fails after the receiver has stopped at an error.
                     if sender.send((index, work(&items[index]))).is_err() {
                         break;
                     }

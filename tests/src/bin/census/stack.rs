@@ -1,5 +1,5 @@
-//! Rows about the stack: first launches of kernels with recursion, device launches or callees, and launches after changes of
-//! the stack limit.
+//! Rows about the stack: first launches of kernels with recursion, device launches or callees, and launches
+//! after changes of the stack limit.
 
 use census_kernels::callee::{frame_behind_pointer, frame_in_callee, large_parameters};
 use census_kernels::earlier::earlier_nothing;
@@ -11,7 +11,7 @@ use kernel_registry::cudarc::driver::sys::CUlimit_enum as Limit;
 
 use crate::cuda::{self, Done, FunctionAttribute};
 use crate::first::{after, again, first};
-use crate::resident::Beside;
+use crate::resident::ResidentWork;
 use crate::row::{Row, Subject, attempt};
 
 const KIB: usize = 1024;
@@ -24,7 +24,8 @@ fn set_stack(bytes: usize) -> Done {
     cuda::set_limit(Limit::CU_LIMIT_STACK_SIZE, bytes)
 }
 
-/// Returns a row for the first launch after the stack limit is set to `bytes`. A warmed row does not set the limit.
+/// Returns a row for the first launch after the stack limit is set to `bytes`. A warmed row does not set the
+/// limit.
 fn limited(name: &str, kernel: &'static KernelInfo, bytes: usize) -> Row {
     Row::launch(Subject::FirstLaunch, name, move |bench| {
         let function = bench.loaded(kernel)?;
@@ -35,8 +36,8 @@ fn limited(name: &str, kernel: &'static KernelInfo, bytes: usize) -> Row {
     })
 }
 
-/// Returns a row for the first launch after the stack limit is set to the kernel's `LOCAL_SIZE_BYTES`. A warmed row does not set
-/// the limit.
+/// Returns a row for the first launch after the stack limit is set to the kernel's `LOCAL_SIZE_BYTES`. A
+/// warmed row does not set the limit.
 fn limited_as_told(name: &str, kernel: &'static KernelInfo) -> Row {
     Row::launch(Subject::FirstLaunch, name, move |bench| {
         let function = bench.loaded(kernel)?;
@@ -49,7 +50,7 @@ fn limited_as_told(name: &str, kernel: &'static KernelInfo) -> Row {
     })
 }
 
-/// Returns rows for kernels with recursion, of which the driver says that they need no stack.
+/// Returns rows for kernels with recursion, for which the driver reports that they need no stack.
 fn recursion() -> Vec<Row> {
     vec![
         first("recursion/800", recurses_800::INFO),
@@ -66,12 +67,12 @@ fn recursion() -> Vec<Row> {
         after("recursion/frame_after_8k", frame_2k::INFO, |bench| {
             bench.launch_and_wait(bench.loaded(recurses_8k::INFO)?)
         }),
-        // Without the limit the kernel would overflow its stack.
+        // Without the limit, the kernel would overflow its stack.
         limited("recursion/declared", recurses_deep::INFO, 24 * KIB),
     ]
 }
 
-/// Returns rows for kernels that could launch other kernels, but never do so here.
+/// Returns rows for kernels that could launch other kernels, but never do here.
 fn device_launch() -> Vec<Row> {
     vec![
         first("device_launch/small", launches_small::INFO),
@@ -86,7 +87,7 @@ fn device_launch() -> Vec<Row> {
     ]
 }
 
-/// Returns rows for kernels whose stack size the driver's attribute states in full.
+/// Returns rows for kernels whose whole stack the driver's attribute reports.
 fn callees() -> Vec<Row> {
     vec![
         first("callee/frame_2k", frame_in_callee::INFO),
@@ -97,9 +98,10 @@ fn callees() -> Vec<Row> {
     ]
 }
 
-/// Returns rows for the first launch after the stack limit changed, beside a stream that waits. A resident kernel cannot be used
-/// here, because its own launch would be the first. After warming none of these rows waits: warming has loaded kernels that launch
-/// kernels, and then the driver does all its work when the limit is set.
+/// Returns rows for the first launch after the stack limit changed, while a stream waits. A resident kernel
+/// can't be used here, because its own launch would be the first. After warming, none of these rows waits:
+/// warming has loaded kernels that launch kernels, and then the driver does all its work when the limit is
+/// set.
 fn up_and_down() -> Vec<Row> {
     vec![
         next("stack/raised", &[7 * KIB]),
@@ -120,10 +122,10 @@ fn with_device_launch(name: &str, more: &'static [usize]) -> Row {
         change_stack(more)?;
         attempt(move || bench.launch(function))
     });
-    row.beside(Beside::PendingWait)
+    row.during(ResidentWork::PendingWait)
 }
 
-/// Sets the stack limit to each of these values in turn. The values are bytes above the present limit.
+/// Sets the stack limit to each of these values in turn, given as bytes above the current limit.
 fn change_stack(more: &[usize]) -> Done {
     let before = cuda::limit(Limit::CU_LIMIT_STACK_SIZE)?;
     more.iter().try_for_each(|bytes| set_stack(before + bytes))
@@ -137,5 +139,5 @@ fn next(name: &str, more: &'static [usize]) -> Row {
         change_stack(more)?;
         attempt(move || bench.launch(function))
     });
-    row.beside(Beside::PendingWait)
+    row.during(ResidentWork::PendingWait)
 }

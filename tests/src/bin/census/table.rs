@@ -3,10 +3,10 @@
 use crate::recording::{Mode, Recording, Tried, Verdict};
 use crate::row::{Row, Subject};
 
-/// Returns the line for a result, with the reason if warming cannot help.
+/// Returns the line for a result, with the reason if warming can't help.
 pub(crate) fn line(tried: &Tried, remains: Option<&str>) -> String {
     let Tried { row, mode, outcome } = tried;
-    // `done_ms` is the time of the whole attempt; `host_ms` is that time if no kernel was launched.
+    // `done_ms` is the time of the whole attempt; if no kernel was launched, that's `host_ms`.
     let time = outcome.done_ms.or(outcome.host_ms).map_or(String::new(), |ms| format!("{ms:.3} ms"));
     let why = match (outcome.verdict, remains) {
         (Verdict::Blocks, Some(why)) => format!("  ({why})"),

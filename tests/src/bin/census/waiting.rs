@@ -1,4 +1,4 @@
-//! Rows for first launches while a stream waits for a word, and no resident kernel runs.
+//! Rows for first launches while a stream waits for a word, without a resident kernel.
 
 use census_kernels::callee::frame_in_callee;
 use census_kernels::earlier::earlier_nothing;
@@ -12,7 +12,7 @@ use kernel_registry::{KernelInfo, LaunchConfig};
 use crate::bench::{Bench, Word};
 use crate::cuda::{self, Done, MIB};
 use crate::first::raise_and_lower_limit;
-use crate::resident::Beside;
+use crate::resident::ResidentWork;
 use crate::row::{Attempt, Row, Subject, attempt};
 
 pub(crate) fn rows() -> Vec<Row> {
@@ -98,25 +98,27 @@ pub(crate) fn rows() -> Vec<Row> {
             bench.run_earlier(earlier_nothing::INFO, false, bench.tried_stream)?;
             attempt(move || (0..3000).try_for_each(|_| bench.launch(function)))
         }),
-        // Here the tried launch is the first after the limit changed. Beside a resident kernel, that kernel's launch would be the first.
+        // Here, the tried launch is the first after the limit changed. With a resident kernel, it would be
+        // that kernel's.
         row("wait/small_after_lowered_limit", |bench| {
             let function = bench.loaded(small::INFO)?;
             bench.run_earlier(earlier_nothing::INFO, false, bench.tried_stream)?;
             raise_and_lower_limit()?;
             attempt(move || bench.launch(function))
         }),
-        behind_wait("wait/launched_1000_times_behind_it", 1000),
-        behind_wait("wait/launched_1500_times_behind_it", 1500).remains(FULL),
-        behind_wait("wait/launched_2000_times_behind_it", 2000).remains(FULL),
+        queued_after_wait("wait/launched_1000_times_behind_it", 1000),
+        queued_after_wait("wait/launched_1500_times_behind_it", 1500).remains(FULL),
+        queued_after_wait("wait/launched_2000_times_behind_it", 2000).remains(FULL),
     ];
-    rows.into_iter().map(|row| row.beside(Beside::PendingWait)).collect()
+    rows.into_iter().map(|row| row.during(ResidentWork::PendingWait)).collect()
 }
 
 fn row(name: &str, prepare: impl for<'b> Fn(&'b Bench) -> Done<Attempt<'b>> + 'static) -> Row {
     Row::launch(Subject::FirstLaunch, name, prepare)
 }
 
-/// Returns a row for the first launch of a kernel that is alone in its image and, except for the resident kernel, in the context.
+/// Returns a row for the first launch of a kernel that is alone in its image and, except for the resident
+/// kernel, in the context.
 fn alone(name: &str, kernel: &'static KernelInfo) -> Row {
     row(name, move |bench| {
         let function = bench.loaded(kernel)?;
@@ -136,8 +138,9 @@ fn after_launch(name: &str, streams: fn(&Bench) -> Done<Vec<sys::CUstream>>) -> 
     })
 }
 
-/// Returns a row that queues `count` launches in the stream that waits. The row ends when the driver has accepted them.
-fn behind_wait(name: &str, count: usize) -> Row {
+/// Returns a row that queues `count` launches in the stream that waits. It ends when the driver has accepted
+/// them.
+fn queued_after_wait(name: &str, count: usize) -> Row {
     Row::call(Subject::FirstLaunch, name, move |bench| {
         let function = bench.loaded(small::INFO)?;
         bench.run_earlier(earlier_nothing::INFO, false, bench.tried_stream)?;

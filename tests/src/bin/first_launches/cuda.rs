@@ -1,4 +1,4 @@
-//! Writes the generated kernels as CUDA C++.
+//! Generates the kernels' CUDA C++.
 
 use std::fmt::Write;
 
@@ -13,13 +13,13 @@ pub(crate) const RESIDENT: &str = include_str!("../../../census/cuda/resident.cu
 const HEAD: &str = r#"#include <cassert>
 #include <cstdio>
 
-// Says in mapped host memory that a kernel ran. The host polls that memory.
+// Reports in mapped host memory, which the host polls, that a kernel ran.
 __device__ inline void tell(volatile unsigned int* done) {
     *done = 1;
     __threadfence_system();
 }
 
-// The indices are known at run time only, so the array cannot live in registers. The array is the frame.
+// The indices are only known at run time, so the array can't live in registers. It's the frame.
 template <unsigned int WORDS>
 __device__ __forceinline__ unsigned int frame(unsigned int n) {
     unsigned int words[WORDS];
@@ -118,7 +118,7 @@ fn definition(kernel: &Kernel) -> String {
         line(&format!("    child_{name}<<<1, 32>>>(done + 1, n);"));
         line("}");
     }
-    // The condition is never true, but the compiler cannot know that.
+    // Never true, but the compiler can't know that.
     line("if (sum == 0xffffffffu) *done = 2;");
     line("tell(done);");
     text + "}\n"

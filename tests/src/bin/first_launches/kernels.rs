@@ -14,7 +14,7 @@ pub(crate) struct Kernel {
     pub(crate) printf: bool,
     pub(crate) malloc: bool,
     pub(crate) assert: bool,
-    /// The bytes of the local array of the kernel that this kernel launches.
+    /// The bytes of the local array in the kernel that this one launches.
     pub(crate) child_frame: Option<u32>,
     pub(crate) static_shared: u32,
     pub(crate) dynamic_shared: u32,
@@ -27,7 +27,7 @@ pub(crate) struct Kernel {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame {
     pub(crate) bytes: u32,
-    /// Whether the array is in a function that the kernel calls, and not in the kernel itself.
+    /// Whether the array is in a called function rather than in the kernel itself.
     pub(crate) called: bool,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct Recursion {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cluster {
     pub(crate) blocks: u32,
-    /// Whether the launch sets the cluster size, and not the source.
+    /// Whether the launch sets the cluster size, rather than the source.
     pub(crate) at_launch: bool,
 }
 
@@ -54,7 +54,7 @@ const MOST_FRAME: u32 = 24 << 10;
 /// The most bytes of stack for all calls of a recursion.
 const MOST_RECURSION: u32 = 40 << 10;
 
-/// The bytes of stack that a call may need beside its array. This is more than was ever measured.
+/// The bytes of stack that a call may need in addition to its array, more than was ever measured.
 const CALL: u32 = 192;
 
 impl Kernel {
@@ -87,7 +87,8 @@ impl Kernel {
         format!("k{:04}", self.number)
     }
 
-    /// Returns the bytes of stack that a recursive kernel declares, which are enough, or `None` if the kernel declares none.
+    /// Returns the declared stack of a recursive kernel in bytes, which is enough for it. `None` if it
+    /// declares none.
     pub(crate) fn declared_stack(&self) -> Option<u32> {
         let Recursion { frame, depth, .. } = self.recursion.filter(|recursion| recursion.declared)?;
         Some(self.frame.map_or(0, |own| own.bytes) + (frame + CALL) * (depth + 2) + 1024)

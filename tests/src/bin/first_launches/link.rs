@@ -1,4 +1,5 @@
-//! Compiles kernels that launch kernels to relocatable code, and links the code with the toolkit's device library.
+//! Compiles kernels that launch kernels to relocatable code, and links the code with the toolkit's device
+//! library.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use kernel_registry_build::{Available, available};
 
 use crate::package::{Outcome, Package, write};
 
-/// Returns the path of nvcc, or the reason why nvcc is not available.
+/// Returns the path of nvcc, or why it isn't available.
 pub(crate) fn nvcc() -> Result<PathBuf, String> {
     match available() {
         Ok(Available::Compiler { name, file: Some(file) }) if name.starts_with("nvcc") => Ok(file),

@@ -1,9 +1,9 @@
-//! Generates kernels with random traits, and launches each kernel for the first time beside a resident kernel. No launch may wait
-//! for the resident kernel, unless the report of warming says that the launched kernel's stack is unknown. docs/testing.md has the
-//! details.
+//! Generates kernels with random traits, and launches each for the first time while a resident kernel runs.
+//! No launch may wait for that kernel, unless warming reports that the launched kernel's stack is unknown.
+//! docs/testing.md has the details.
 //!
-//! The kernels become a package of their own below cargo's target directory. The package's executable uses the crate
-//! `first-launches`, and can also be copied to machines with a GPU and without Rust.
+//! The kernels become a separate package below cargo's target directory. Its executable uses the crate
+//! `first-launches`, and can also be copied to machines with a GPU but without Rust.
 
 mod cuda;
 mod kernels;
@@ -18,7 +18,7 @@ use first_launches::{NOT_POSSIBLE, Options};
 
 use package::{Outcome, Package};
 
-/// Launches generated kernels for the first time beside a resident kernel.
+/// Launches generated kernels for the first time while a resident kernel runs.
 #[derive(Parser)]
 struct Cli {
     #[command(flatten)]

@@ -1,4 +1,5 @@
-//! Writes and builds the generated package: CUDA sources, declarations, and an executable that launches the kernels.
+//! Writes and builds the generated package: CUDA sources, declarations, and an executable that launches the
+//! kernels.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -39,12 +40,12 @@ enum Kind {
     Linked,
 }
 
-/// The number of kernels per source. There are enough that starting compilers takes little of the time, and few enough that the
-/// largest frame of a source is often small.
+/// The number of kernels in a source: enough that starting compilers takes little of the time, and few enough
+/// that the largest frame of a source is often small.
 const TOGETHER: usize = 12;
 
 impl Package {
-    /// Writes the package. Files whose contents are the same are not written, so that cargo does not build them again.
+    /// Writes the package. Unchanged files aren't written, so that cargo doesn't build them again.
     pub(crate) fn write(options: Options) -> Outcome<Self> {
         let program = env::current_exe()?;
         let target = program.ancestors().find(|folder| folder.join("CACHEDIR.TAG").is_file());
@@ -66,7 +67,7 @@ impl Package {
         for source in plain.iter().chain(&linked) {
             write(&source.path(), source.text())?;
         }
-        // The lock file selects the versions of this workspace, which are downloaded already.
+        // The lock file selects this workspace's versions, which have already been downloaded.
         if !folder.join("Cargo.lock").exists() {
             fs::copy(workspace().join("Cargo.lock"), folder.join("Cargo.lock"))?;
         }
@@ -90,7 +91,8 @@ impl Package {
 impl Source {
     /// Returns the source's path in the package.
     pub(crate) fn path(&self) -> String {
-        // The package's build script compiles the sources in `cuda`; this executable compiles those in `linked`.
+        // The package's build script compiles the sources in `cuda`; this executable compiles those in
+        // `linked`.
         let folder = if self.kind == Kind::Linked { "linked" } else { "cuda" };
         format!("{folder}/{}.cu", self.name)
     }
@@ -174,7 +176,7 @@ const BUILD: &str = r#"fn main() {
 fn manifest(name: &str) -> String {
     let workspace = workspace();
     let crates = |name: &str, folder: &str| {
-        // The path is in single quotes, because TOML reads a backslash in double quotes as an escape.
+        // In single quotes, because TOML treats backslashes in double quotes as escapes.
         format!("{name} = {{ path = '{}' }}\n", workspace.join(folder).display())
     };
     format!(
@@ -187,7 +189,7 @@ fn manifest(name: &str) -> String {
     )
 }
 
-/// Groups the kernels into two lists of sources: for the package's build script, and for the device linker.
+/// Splits the kernels into sources for the package's build script, and sources for the device linker.
 fn sources(kernels: Vec<Kernel>) -> (Vec<Source>, Vec<Source>) {
     let (linked, others): (Vec<_>, Vec<_>) =
         kernels.into_iter().partition(|kernel| kernel.child_frame.is_some());
@@ -205,7 +207,7 @@ fn sources(kernels: Vec<Kernel>) -> (Vec<Source>, Vec<Source>) {
     (compiled, of_kind(Kind::Linked, "linked", &linked))
 }
 
-/// Writes a file unless its bytes are the same already.
+/// Writes a file unless it already has these bytes.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Outcome {
     let about = |error: io::Error| format!("{}: {error}", path.display());
     if fs::read(path).is_ok_and(|there| there == bytes) {

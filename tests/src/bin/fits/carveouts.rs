@@ -1,4 +1,4 @@
-//! Measures which carve-out a multiprocessor has while resident blocks are on it.
+//! Measures the carve-out of a multiprocessor with resident blocks on it.
 
 use kernel_registry_cuda::fit::Processor;
 
@@ -8,12 +8,14 @@ use crate::trial::attempt;
 
 const KIB: u32 = 1 << 10;
 
-/// The threads of the probe kernel's block, and the registers of its threads. A multiprocessor has registers for only one such
-/// block, so the driver wants no larger carve-out than one block needs. All resident kernels here leave so many threads and registers.
-const BESIDE: (u32, u32) = (512, 80);
+/// The threads of the probe kernel's block, and the registers of its threads. A multiprocessor only has
+/// registers for one such block, so the driver doesn't want a larger carve-out than one block needs. All
+/// resident kernels here leave that many threads and registers.
+const PROBE: (u32, u32) = (512, 80);
 
-/// Prints a line for each resident kernel and each number of blocks. The line has the computed carve-out, and two measured ones:
-/// after a kernel that preferred the smallest carve-out, and after one that preferred the largest.
+/// Prints a line for each resident kernel and each number of blocks, with the computed carve-out and two
+/// measured ones: after a kernel that preferred the smallest carve-out, and after one that preferred the
+/// largest.
 pub(crate) fn measure(gpu: &Gpu) -> Outcome {
     println!("{}", gpu.words());
     print_row(["THREADS", "BYTES", "PREFERS", "ON EACH", "COMPUTED", "AFTER 0 %", "AFTER 100 %"]);
@@ -55,7 +57,8 @@ fn row(gpu: &Gpu, resident: &Loaded, blocks: u32) -> Outcome {
     Ok(())
 }
 
-/// Measures the largest carve-out that a probe kernel beside the blocks can fill. Returns `None` if the blocks leave no room.
+/// Measures the largest carve-out that a probe kernel can fill while the blocks run. Returns `None` if they
+/// leave no room.
 fn measured(
     gpu: &Gpu,
     resident: &Loaded,
@@ -74,7 +77,7 @@ fn measured(
     let mut waits = steps.len();
     while runs < waits {
         let middle = (runs + waits) / 2;
-        let (threads, registers) = BESIDE;
+        let (threads, registers) = PROBE;
         let dynamic_shared = steps[middle] - taken;
         let spec = Spec { threads, registers, static_shared: 0, dynamic_shared, carveout: None };
         let probe = gpu.load(spec, Role::Probe)?;

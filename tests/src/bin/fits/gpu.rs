@@ -17,7 +17,7 @@ use crate::ptx::{self, Role, Spec, Word};
 
 pub(crate) type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
-/// The number of blocks per multiprocessor for which there are words that tell their arrival.
+/// The most blocks per multiprocessor that have a word to report their arrival.
 const MOST_BLOCKS: u32 = 64;
 
 /// Selects the words of the first or the second resident kernel.
@@ -29,7 +29,7 @@ pub(crate) enum Area {
 
 pub(crate) struct Gpu {
     _context: Arc<CudaContext>,
-    /// The figures that the driver states for the device.
+    /// The device's figures from the driver.
     pub(crate) device: Device,
     pub(crate) name: String,
     pub(crate) resident: sys::CUstream,
@@ -43,9 +43,9 @@ pub(crate) struct Gpu {
     last: Cell<u32>,
     /// The time after which a resident kernel ends by itself.
     pub(crate) limit: Duration,
-    /// The time after which a probe kernel that did not run counts as waiting.
+    /// The time after which a probe kernel that hasn't run counts as waiting.
     pub(crate) window: Duration,
-    /// The time without a further arrival after which a grid counts as incomplete.
+    /// The time without another arrival after which a grid counts as incomplete.
     pub(crate) pause: Duration,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct Loaded {
     pub(crate) spec: Spec,
     pub(crate) registers: u32,
     pub(crate) static_shared: u32,
-    /// The bytes of local memory of a thread, which hold spilled registers.
+    /// The bytes of local memory of a thread, for spilled registers.
     pub(crate) local: u32,
     /// The number of blocks that fit on a multiprocessor, according to the driver.
     pub(crate) occupancy: u32,
@@ -107,7 +107,7 @@ impl Gpu {
         })
     }
 
-    /// Returns the number of a new attempt. Words that an earlier attempt set hold another number.
+    /// Returns the number of a new attempt. Words that earlier attempts set hold other numbers.
     pub(crate) fn next_number(&self) -> u32 {
         self.last.set(self.last.get() + 1);
         self.last.get()
@@ -119,8 +119,8 @@ impl Gpu {
     }
 
     fn word(&self, area: Area, offset: usize) -> &AtomicU32 {
-        // SAFETY: the memory holds this word, aligned, and lives until the process ends. The device reads and writes each word in one
-        // access.
+        // SAFETY: the memory holds this word, aligned, and lives until the process ends. The device reads and
+        // writes each word in one access.
         unsafe { AtomicU32::from_ptr(self.words_of(area).wrapping_byte_add(offset).cast()) }
     }
 
@@ -142,7 +142,7 @@ impl Gpu {
         (0..grid).filter(|block| word(*block).load(Ordering::Relaxed) == number).count() as u32
     }
 
-    /// Loads a kernel completely, so that its launch loads nothing.
+    /// Loads a kernel completely, so that its launch doesn't load anything.
     pub(crate) fn load(&self, spec: Spec, role: Role) -> Outcome<Loaded> {
         let (text, name) = (CString::new(ptx::text(&spec, role))?, CString::new(ptx::NAME)?);
         // SAFETY: the text ends with a zero byte, and the module is loaded until `unload`.
@@ -190,8 +190,8 @@ impl Gpu {
         let mut limit = self.limit.as_nanos() as u64;
         let args = &mut [(&raw mut words).cast(), (&raw mut number).cast(), (&raw mut limit).cast()];
         let Spec { threads, dynamic_shared, .. } = kernel.spec;
-        // SAFETY: the arguments match the kernel's parameters. With unified addresses the words have the same address on the
-        // device. There are words for all blocks of the grid.
+        // SAFETY: the arguments match the kernel's parameters. With unified addresses the words have the same
+        // address on the device. There are words for all blocks of the grid.
         unsafe {
             result::launch_kernel(
                 kernel.function,
@@ -227,7 +227,7 @@ impl Gpu {
     }
 }
 
-/// Returns this device's row of the table, as the driver states it.
+/// Returns this device's row of the table, filled in by the driver.
 fn device(context: &CudaContext) -> Outcome<Device> {
     let get = |which| context.attribute(which).map(i32::unsigned_abs);
     let sm = get(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)? * 10

@@ -1,5 +1,5 @@
-//! Compares the arithmetic of what fits beside a resident kernel with the device. Each trial launches a random resident kernel and
-//! a random probe kernel, which runs or waits. docs/testing.md has the details.
+//! Compares the arithmetic of what fits next to a resident kernel with the device. Each trial launches a
+//! random resident kernel and a random probe kernel, which runs or waits. docs/testing.md has the details.
 
 mod carveouts;
 mod gpu;
@@ -46,13 +46,13 @@ struct Options {
 
 const NOT_POSSIBLE: u8 = 2;
 
-/// The time after which a pair counts as one that never ends.
+/// The time after which a pair counts as never ending.
 const LONGEST: Duration = Duration::from_secs(60);
 
 fn main() -> ExitCode {
     let options = Options::parse();
     if tests::is_simulated() {
-        // With so few multiprocessors the simulator can execute all blocks at once.
+        // With this few multiprocessors, the simulator can execute all blocks at once.
         let config = kernel_registry_sim::Config::from_environment().processors(4);
         config.install().expect("nothing has used CUDA yet");
     }
@@ -101,8 +101,8 @@ fn compare(gpu: &Gpu, options: &Options) -> Report {
     report
 }
 
-/// Returns a number, and aborts the process if the number does not change for [`LONGEST`]. Every wait of this code has a limit,
-/// but waits within the driver have none.
+/// Returns a number, and aborts the process if the number doesn't change for [`LONGEST`]. Every wait in this
+/// code has a limit, but waits in the driver don't.
 fn watched() -> Arc<AtomicU64> {
     let number = Arc::new(AtomicU64::new(0));
     let seen = number.clone();

@@ -1,11 +1,13 @@
-//! Generates random pairs of a resident kernel and a probe kernel, most of them close to a limit of the device.
+//! Generates random pairs of a resident kernel and a probe kernel, most of them close to a limit of the
+//! device.
 
 use fastrand::Rng;
 use kernel_registry_cuda::fit::{Device, Launch, Processor, residency};
 
 use crate::ptx::{ALIGNMENT, Spec};
 
-/// A resident kernel with its grid, and a probe kernel that is launched beside it with one block.
+/// A resident kernel with its grid, and a probe kernel that is launched with one block while the resident one
+/// runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pair {
     pub(crate) scarce: ScarceResource,
@@ -66,7 +68,7 @@ impl Pair {
         pairs.find_map(|pair| pair).expect("an endless number of attempts")
     }
 
-    /// Generates a pair. Returns `None` if the device cannot run its resident kernel or its probe kernel.
+    /// Generates a pair. Returns `None` if the device can't run one of its kernels.
     fn attempt(device: &Device, scarce: ScarceResource, rng: &mut Rng) -> Option<Self> {
         let resident = resident_kernel(device, scarce, rng);
         let capacity = residency(device, &resident.launch(1)).ok()?.per_processor;
@@ -126,8 +128,8 @@ pub(crate) fn resident_kernel(device: &Device, scarce: ScarceResource, rng: &mut
     Spec { threads, registers, static_shared, dynamic_shared, carveout }
 }
 
-/// Splits shared memory into static and dynamic. The size of the static part is a multiple of the dynamic part's alignment:
-/// otherwise the compiler would pad the static part, and a block could ask for more than the device has.
+/// Splits shared memory into static and dynamic. The static part is a multiple of the dynamic part's
+/// alignment. Otherwise the compiler would pad it, and a block could ask for more than the device has.
 fn split(bytes: u32, rng: &mut Rng) -> (u32, u32) {
     let fixed = match rng.u32(0..3) {
         0 => 0,
@@ -138,8 +140,8 @@ fn split(bytes: u32, rng: &mut Rng) -> (u32, u32) {
     (fixed, bytes - fixed)
 }
 
-/// Generates a probe kernel that takes about as much as is left of a multiprocessor. `left` has the resident blocks on that
-/// multiprocessor.
+/// Generates a probe kernel that takes about as much as is left of a multiprocessor. `left` is that
+/// multiprocessor with its resident blocks.
 pub(crate) fn probe_kernel(
     device: &Device,
     scarce: ScarceResource,
@@ -153,7 +155,7 @@ pub(crate) fn probe_kernel(
         dynamic_shared: 0,
         carveout: None,
     };
-    // The probe takes one unit less than is left, all that is left, or one or two units more.
+    // The probe takes one unit less than is left, all of it, or one or two units more.
     let units_more = rng.i64(-1..=2);
     let more = |unit: u32| i64::from(unit) * units_more;
     match scarce {
@@ -172,7 +174,7 @@ pub(crate) fn probe_kernel(
             Spec { threads, registers: registers.clamp(FEWEST.into(), most.into()) as u32, ..few }
         }
         ScarceResource::Shared => {
-            // `all` is the present carve-out, or the largest carve-out.
+            // `all` is the current carve-out, or the largest one.
             let all = if rng.bool() { left.carveout().unwrap_or(device.shared) } else { device.shared };
             let unit = *rng.choice(&[128, 1024, 4096]).unwrap_or(&128);
             let bytes = i64::from(all) - i64::from(left.shared() + device.reserved_shared) + more(unit);

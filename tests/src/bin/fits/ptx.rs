@@ -6,7 +6,7 @@ use std::fmt::Write;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Spec {
     pub(crate) threads: u32,
-    /// The number of registers that a thread should have. The driver may choose a slightly different number.
+    /// The registers that a thread should have. The driver may choose a slightly different number.
     pub(crate) registers: u32,
     pub(crate) static_shared: u32,
     pub(crate) dynamic_shared: u32,
@@ -14,16 +14,16 @@ pub(crate) struct Spec {
     pub(crate) carveout: Option<u32>,
 }
 
-/// The part that a kernel plays in a trial.
+/// A kernel's role in a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Each block says that it has arrived, and runs until the host sets the flag or the block's time is over.
+    /// Each block reports its arrival, and runs until the host sets the flag or the block's time is up.
     Resident,
-    /// The kernel says that it ran, and ends.
+    /// The kernel reports that it ran, and ends.
     Probe,
 }
 
-/// The distance between two words in bytes. Each word has a cache line of its own.
+/// The distance between two words in bytes, so that each has a separate cache line.
 pub(crate) const DISTANCE: usize = 64;
 
 /// The words in mapped memory. A word counts as set when it holds the number of the attempt.
@@ -31,11 +31,11 @@ pub(crate) const DISTANCE: usize = 64;
 pub(crate) enum Word {
     /// The host sets this word to let the resident blocks end.
     Flag = 0,
-    /// A resident block whose time is over sets this word.
+    /// A resident block whose time is up sets this word.
     Over = 1,
     /// The probe kernel sets this word.
     Done = 2,
-    /// No kernel sets this word. A store to it that never happens keeps registers in use.
+    /// No kernel sets this word. A store to it that never executes keeps registers in use.
     Sink = 3,
     /// The first of many words, 4 bytes apart. Each resident block sets one of them.
     Arrivals = 4,
@@ -52,8 +52,8 @@ pub(crate) const ALIGNMENT: u32 = 16;
 
 pub(crate) const NAME: &str = "kernel";
 
-/// Returns the kernel's PTX. The kernel's parameters are the address of the words, the attempt's number, and the nanoseconds after
-/// which a resident block ends by itself.
+/// Returns the kernel's PTX. Its parameters are the address of the words, the attempt's number, and the
+/// nanoseconds after which a resident block ends by itself.
 pub(crate) fn text(spec: &Spec, role: Role) -> String {
     // `others` registers hold addresses and other intermediate values.
     let others = if role == Role::Resident { 11 } else { 8 };
@@ -74,7 +74,7 @@ pub(crate) fn text(spec: &Spec, role: Role) -> String {
     }
     text += "ld.param.u64 %d0, [words];\nld.param.u32 %r0, [number];\nld.param.u64 %d2, [limit];\n\
              mov.u32 %r1, %tid.x;\n";
-    // Each value contains a clock reading, so a compiler cannot compute the value again later.
+    // Each value contains a clock reading, so that a compiler can't recompute it later.
     text += "add.u32 %v0, %r1, %r0;\n";
     for value in 1..values {
         let _ = writeln!(text, "mov.u32 %r4, %clock;\nmad.lo.u32 %v{value}, %v{}, %r1, %r4;", value - 1);
@@ -90,7 +90,8 @@ pub(crate) fn text(spec: &Spec, role: Role) -> String {
         text += &stay();
     }
     text += "MEET:\nbar.sync 0;\nld.volatile.global.u32 %r5, [%d0];\n";
-    // The computation begins with a word that is read now, and uses all values. So the values are in registers until here.
+    // The computation begins with a word that is only read now, and uses all values, so they stay in
+    // registers until here.
     for value in 0..values {
         let _ = writeln!(text, "mad.lo.u32 %r5, %r5, %r5, %v{value};");
     }

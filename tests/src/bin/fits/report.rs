@@ -9,27 +9,27 @@ use crate::gpu::Gpu;
 use crate::ptx::Spec;
 use crate::trial::{Figures, Trial};
 
-/// The allowed percentage of wrong answers among the answers "does not fit".
+/// The allowed percentage of wrong answers among "does not fit".
 const ALLOWED: f64 = 2.0;
 
-/// The number of pairs that may remain untried.
+/// The most pairs that may remain untried.
 const UNTRIED: usize = 3;
 
 pub(crate) struct Report {
     device: String,
     seed: u64,
     trials: Vec<Trial>,
-    /// The pairs that could not be tried, and why.
+    /// The pairs that couldn't be tried, and why.
     untried: Vec<(u64, String)>,
 }
 
-/// The comparison of a computed answer with what the device did.
+/// A computed answer compared with what the device did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Verdict {
     Right,
-    /// The answer was "fits", and the kernel did not fit.
+    /// "Fits" was computed, but the kernel didn't.
     WrongFits,
-    /// The answer was "does not fit", and the kernel did fit.
+    /// "Does not fit" was computed, but the kernel did.
     WrongDoesNotFit,
     NotTried,
 }
@@ -89,7 +89,7 @@ impl Tally {
         tally
     }
 
-    /// Returns the percentage of wrong answers among the answers "does not fit".
+    /// Returns the percentage of wrong answers among "does not fit".
     fn wrong_share(&self) -> f64 {
         100.0 * self.wrong_does_not_fit as f64 / self.does_not_fit.max(1) as f64
     }
@@ -160,7 +160,8 @@ impl Report {
             && !self.trials.is_empty()
     }
 
-    /// Returns, for each limit that an answer named, the number of answers "does not fit" and how many of these were wrong.
+    /// Returns, for each limit that an answer named, how many answers were "does not fit", and how many of
+    /// these were wrong.
     fn limits(&self) -> BTreeMap<&'static str, [usize; 2]> {
         let mut limits = BTreeMap::<_, [usize; 2]>::new();
         for trial in self.trials.iter().filter(|trial| trial.ran.is_some() && !trial.room.fits()) {

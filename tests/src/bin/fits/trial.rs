@@ -1,4 +1,5 @@
-//! Makes one trial: launches a resident kernel, then a probe kernel, and finds whether the probe runs or waits.
+//! Makes one trial: launches a resident kernel, then a probe kernel, and finds out whether the probe runs or
+//! waits.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,9 +18,9 @@ pub(crate) struct Trial {
     pub(crate) probe: Figures,
     pub(crate) residency: Residency,
     pub(crate) room: Room,
-    /// The number of the resident kernel's blocks that were on the device at the same time.
+    /// How many blocks of the resident kernel were on the device at the same time.
     pub(crate) arrived: u32,
-    /// Whether the probe kernel ran. `None` if the probe was not launched, because the resident grid was incomplete.
+    /// Whether the probe kernel ran. `None` if it wasn't launched, because the resident grid was incomplete.
     pub(crate) ran: Option<bool>,
     pub(crate) milliseconds: u128,
 }
@@ -64,7 +65,7 @@ fn figures(gpu: &Gpu, kernel: &Loaded) -> Outcome<Figures> {
     Ok(Figures { registers, static_shared, local, occupancy, computed_occupancy })
 }
 
-/// Returns the number of resident blocks that arrived and, if all of them did, whether the probe kernel ran.
+/// Returns how many resident blocks arrived and, if all of them did, whether the probe kernel ran.
 pub(crate) fn attempt(
     gpu: &Gpu,
     grid: u32,
@@ -74,7 +75,7 @@ pub(crate) fn attempt(
     if !gpu.has_words_for(grid) {
         return Err(format!("a grid of {grid} blocks is too large").into());
     }
-    // An attempt in which a block ended before it was told to proves nothing.
+    // An attempt in which a block ended early proves nothing.
     for _ in 0..5 {
         if let Some(seen) = attempt_once(gpu, grid, resident, probe)? {
             return Ok(seen);
@@ -108,7 +109,7 @@ fn attempt_once(
     Ok((!left_early).then_some((arrived, ran)))
 }
 
-/// Waits until all blocks have arrived, or until no further block arrives for a while. Returns how many have arrived.
+/// Waits until all blocks have arrived, or until no more arrive for a while. Returns how many have.
 pub(crate) fn all_arrived(gpu: &Gpu, area: Area, grid: u32, number: u32) -> u32 {
     let (mut arrived, mut since) = (0, Instant::now());
     while arrived < grid && since.elapsed() < if arrived == 0 { gpu.limit / 2 } else { gpu.pause } {

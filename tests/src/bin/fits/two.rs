@@ -1,4 +1,4 @@
-//! Makes trials with two resident kernels, and a probe kernel beside both.
+//! Makes trials with two resident kernels, and a probe kernel while both run.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -21,7 +21,8 @@ struct Two {
 }
 
 impl Two {
-    /// Returns two random resident kernels and a probe kernel. The same device, seed and index give the same kernels.
+    /// Returns two random resident kernels and a probe kernel. The same device, seed and index give the same
+    /// kernels.
     fn random(gpu: &Gpu, seed: u64, index: u64) -> Two {
         let mut rng = Rng::with_seed(seed.wrapping_mul(1_000_003).wrapping_add(index));
         let mut attempts = std::iter::repeat_with(|| Self::generate(gpu, &mut rng));
@@ -33,8 +34,8 @@ impl Two {
         let (device, scarce) = (&gpu.device, ScarceResource::any(rng));
         let (first, second) = (resident_kernel(device, scarce, rng), resident_kernel(device, scarce, rng));
         let all = residency(device, &first.launch(1)).ok()?.capacity as u32;
-        // In many trials each multiprocessor has one block of the first kernel, or only some multiprocessors have a block.
-        // Then the second kernel can go to the other multiprocessors.
+        // In many trials, each multiprocessor has one block of the first kernel, or only some have one. Then
+        // the second kernel can go to the others.
         let grid = match rng.u32(0..3) {
             0 => device.processors.min(all),
             1 => rng.u32(1..=device.processors.min(all)),
@@ -42,7 +43,7 @@ impl Two {
         };
         let residents = [first.launch(grid)];
         let capacity = Residents::new(device, &residents).residency(&second.launch(1)).ok()?.capacity as u32;
-        // In some trials the second grid has more blocks than should have room.
+        // In some trials, the second grid has more blocks than should have room.
         let second_grid = match rng.u32(0..4) {
             0 => capacity + rng.u32(1..=device.processors),
             1 => capacity.max(1),
@@ -57,7 +58,7 @@ impl Two {
     }
 }
 
-/// Numbers of computed answers "fits" and "does not fit", and how many of each the device proved wrong.
+/// Counts of computed answers "fits" and "does not fit", each with how many the device proved wrong.
 #[derive(Default)]
 struct Answers {
     fits: u64,
@@ -88,8 +89,8 @@ impl fmt::Display for Answers {
     }
 }
 
-/// Makes all trials. `progress` is the number of the current trial. The exit code is 1 if a kernel does not fit although
-/// it should, or if more than 2 % of the trials could not be made.
+/// Makes all trials. `progress` is the number of the current one. The exit code is 1 if a kernel that should
+/// fit doesn't, or if more than 2 % of the trials couldn't be made.
 pub(crate) fn compare(gpu: &Gpu, seed: u64, count: u64, progress: &AtomicU64) -> Outcome<ExitCode> {
     println!("{}, seed {seed}", gpu.words());
     let (mut second, mut third, mut untried) = (Answers::default(), Answers::default(), 0);

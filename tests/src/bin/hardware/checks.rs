@@ -1,4 +1,4 @@
-//! The checks of `hardware` in the order in which they run: warming, launching, contexts, several devices, failures.
+//! The checks of `hardware`, in order: warming, launching, contexts, several devices, failures.
 
 use std::error::Error;
 use std::ptr;
@@ -63,8 +63,8 @@ pub(crate) fn hooks(warm: &Warm, _: Duration) -> Checked {
     Ok("in order, once, with a kernel of another library".into())
 }
 
-/// Launches every kernel beside a resident kernel. Returns the slowest launch.
-fn beside_a_resident(context: &Arc<CudaContext>) -> Result<(Duration, &'static str), Box<dyn Error>> {
+/// Launches every kernel while a resident kernel runs. Returns the slowest launch.
+fn launch_all_while_resident(context: &Arc<CudaContext>) -> Result<(Duration, &'static str), Box<dyn Error>> {
     let stream = context.new_stream()?;
     let resident = Resident::start(context, Duration::from_secs(5))?;
     let mut slowest = (Duration::ZERO, "");
@@ -79,7 +79,7 @@ fn beside_a_resident(context: &Arc<CudaContext>) -> Result<(Duration, &'static s
 }
 
 pub(crate) fn first_launches(warm: &Warm, _: Duration) -> Checked {
-    let (time, name) = beside_a_resident(warm.context())?;
+    let (time, name) = launch_all_while_resident(warm.context())?;
     Ok(format!("{} kernels, results right, the slowest {name} with {time:.1?}", samples::ALL.len()))
 }
 
@@ -94,7 +94,7 @@ pub(crate) fn a_cold_kernel_waits(warm: &Warm, _: Duration) -> Checked {
     let stream = context.new_stream()?;
     let resident = Resident::start(&context, Duration::from_millis(400))?;
     saxpy_on(&stream)?;
-    ensure(resident.status() == Status::TimedOut, "it was loaded beside a resident kernel")?;
+    ensure(resident.status() == Status::TimedOut, "it was loaded while a resident kernel ran")?;
     Ok("loaded late, it waited until the resident kernel gave up".into())
 }
 
@@ -137,7 +137,7 @@ pub(crate) fn again(warm: &Warm, first: Duration) -> Checked {
 }
 
 pub(crate) fn typed(warm: &Warm, _: Duration) -> Checked {
-    // Two streams are used, so cudarc must order the accesses to the slices.
+    // Two streams, so that cudarc must order the accesses to the slices.
     let (one, other) = (warm.context().new_stream()?, warm.context().new_stream()?);
     const N: u32 = 1 << 20;
     let (x, mut y) = (one.clone_htod(&vec![1.0_f32; N as usize])?, one.alloc_zeros::<f32>(N as usize)?);
@@ -231,7 +231,7 @@ pub(crate) fn other_thread(warm: &Warm, _: Duration) -> Checked {
     for stream in [warm.context().new_stream()?, warm.context().default_stream()] {
         launched(stream).map_err(|_| "the thread panicked")??;
     }
-    // The launch does not go through cudarc, because cudarc would bind the context.
+    // Bypasses cudarc, which would bind the context.
     let stream = warm.context().new_stream()?;
     let mut count = stream.alloc_zeros::<u32>(1)?;
     let address = count.device_ptr_mut(&stream).0;
@@ -273,7 +273,7 @@ pub(crate) fn two_contexts(warm: &Warm, _: Duration) -> Checked {
     let handles = (saxpy::INFO.cu_function(&other)?, saxpy::INFO.cu_function(warm.context())?);
     ensure(handles.0 != handles.1, "they share a handle")?;
 
-    // A new context often has the address of the context that was destroyed.
+    // A new context often gets the address of the destroyed one.
     let mut same_address = 0;
     let address = other.cu_ctx();
     drop((receipt, other));
@@ -407,8 +407,8 @@ pub(crate) fn lowered_stack(warm: &Warm, _: Duration) -> Checked {
     println!("     {stale}");
     warm_all(context)?;
     warm.recheck()?;
-    // If the stack were too small, a launch would raise the limit and wait.
-    let (time, name) = beside_a_resident(context)?;
+    // With too small a stack, a launch would raise the limit and wait.
+    let (time, name) = launch_all_while_resident(context)?;
     Ok(format!(
         "noticed, and repaired by warming again: no launch waits, the slowest is {name} with {time:.1?}"
     ))
@@ -417,12 +417,13 @@ pub(crate) fn lowered_stack(warm: &Warm, _: Duration) -> Checked {
 pub(crate) fn reset(warm: &Warm, _: Duration) -> Checked {
     let context = warm.context();
     context.synchronize()?;
-    // SAFETY: from here on only the `CudaContext` of this context is used, and nothing that was allocated in it.
+    // SAFETY: from here on only the `CudaContext` of this context is used, and nothing that was allocated in
+    // it.
     unsafe { sys::cuDevicePrimaryCtxReset_v2(context.cu_device()).result()? };
     let stale = warm.recheck();
     ensure(stale == Err(RecheckError::Reset), format!("{stale:?}"))?;
 
-    // The driver creates the primary context again, at the same address, when it is next retained.
+    // When it's next retained, the driver creates the primary context again, at the same address.
     let again = kernel_registry::context(0)?;
     ensure(again.cu_ctx() == context.cu_ctx(), "it is at another address")?;
     for context in [context, &again] {

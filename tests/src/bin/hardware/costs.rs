@@ -16,7 +16,7 @@ use crate::checked::Checked;
 use crate::checks::{ensure, other_context};
 use crate::counting::allocations;
 
-/// Measures the nanoseconds per launch. Only a few launches follow each other, so that the stream's queue never fills.
+/// Measures the nanoseconds per launch, with few launches in a row, so that the stream's queue never fills.
 fn nanoseconds(stream: &CudaStream, mut launch: impl FnMut()) -> Result<f64, Box<dyn Error>> {
     let mut times = Vec::new();
     for _ in 0..200 {

@@ -1,4 +1,4 @@
-//! Counts allocations by a global allocator.
+//! Counts allocations with a global allocator.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};

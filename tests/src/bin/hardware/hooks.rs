@@ -9,7 +9,7 @@ use kernel_registry::{WarmContext, warmup};
 /// The number of times that hooks have run.
 static RUNS: AtomicU32 = AtomicU32::new(0);
 
-/// The PTX of a kernel that is not registered, and has a frame of 4 KiB.
+/// The PTX of a kernel that isn't registered, with a frame of 4 KiB.
 const FOREIGN: &str = "
 .version 7.0
 .target sm_50
@@ -42,7 +42,8 @@ fn second(_: &WarmContext<'_>) -> Result<(), String> {
 
 #[warmup(order = 1)]
 fn first(warm: &WarmContext<'_>) -> Result<(), Box<dyn Error>> {
-    // Only the first warm-up runs the hook: later checks warm contexts of their own, and some of them measure the stack.
+    // Only the first warm-up runs the hook, because later checks warm other contexts, and some of them
+    // measure the stack.
     if RUNS.fetch_add(1, Ordering::Relaxed) > 0 {
         return Ok(());
     }

@@ -1,7 +1,7 @@
-//! Tests on a GPU that the sample crate's kernels are warmed and launched. Each check prints a line with `ok` or `FAIL`. The exit
-//! code is 0 if no check failed, and 2 without a driver.
+//! Tests on a GPU that the sample crate's kernels are warmed and launched. Each check prints a line with `ok`
+//! or `FAIL`. The exit code is 0 if no check failed, and 2 without a driver.
 //!
-//! The order matters: a kernel has only one first launch per context.
+//! The order matters, because a kernel has only one first launch per context.
 
 mod borrowed;
 mod checked;

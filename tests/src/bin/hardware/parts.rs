@@ -28,20 +28,21 @@ pub(crate) fn parts(warm: &Warm, _: Duration) -> Checked {
     let split = begun.elapsed();
     ensure(small.sms() >= 8, format!("8 multiprocessors were asked for, and {} are there", small.sms()))?;
     let whole = context.new_stream()?;
-    let [stays, behind, beside] = [small.stream()?, small.stream()?, rest.stream()?];
-    for (stream, sms) in [(&stays, Some(small.sms())), (&beside, Some(rest.sms())), (&whole, None)] {
+    let [stays, same_part, elsewhere] = [small.stream()?, small.stream()?, rest.stream()?];
+    for (stream, sms) in [(&stays, Some(small.sms())), (&elsewhere, Some(rest.sms())), (&whole, None)] {
         ensure(Partition::sms_of(stream)? == sms, format!("a stream is not of {sms:?} multiprocessors"))?;
     }
-    let slowest = in_the_rest(&small, stays.clone(), &beside)?;
-    waits_in_its_own_part(&small, stays.clone(), &behind, &beside, &whole)?;
-    ends_while_a_kernel_runs(small, [stays, behind])?;
+    let slowest = in_the_rest(&small, stays.clone(), &elsewhere)?;
+    waits_in_its_own_part(&small, stays.clone(), &same_part, &elsewhere, &whole)?;
+    ends_while_a_kernel_runs(small, [stays, same_part])?;
     let (first, second) = (rest.sms(), "the parts are gone");
-    drop((beside, rest));
-    // The parts are dropped here, because a later check resets the device, which the driver refuses while it has parts.
+    drop((elsewhere, rest));
+    // The parts are dropped here, because a later check resets the device, which the driver refuses while it
+    // has parts.
     let [all] = Partition::new(context).sms([1])?;
     drop(all);
     Ok(format!(
-        "split in {split:.1?}; {} kernels in {first} multiprocessors beside 8 that are full, the slowest {} with {:.1?}; {second}",
+        "split in {split:.1?}; {} kernels in {first} multiprocessors next to 8 full ones, the slowest {} with {:.1?}; {second}",
         samples::ALL.len(),
         slowest.1,
         slowest.0
@@ -55,17 +56,18 @@ fn fill(part: &Part, stream: Arc<CudaStream>) -> Result<Resident, Box<dyn Error>
     Resident::on(stream, config.grid(most), Duration::from_secs(20))
 }
 
-/// Launches every kernel in the rest while a resident kernel fills the small part. Returns the slowest launch.
+/// Launches every kernel in the rest while a resident kernel fills the small part. Returns the slowest
+/// launch.
 fn in_the_rest(
     small: &Part,
     stays: Arc<CudaStream>,
-    beside: &Arc<CudaStream>,
+    elsewhere: &Arc<CudaStream>,
 ) -> Result<(Duration, &'static str), Box<dyn Error>> {
     let resident = fill(small, stays)?;
     let mut slowest = (Duration::ZERO, "");
     for (name, launch) in samples::ALL {
         let begun = Instant::now();
-        launch(beside).map_err(|error| format!("{name}: {error}"))?;
+        launch(elsewhere).map_err(|error| format!("{name}: {error}"))?;
         slowest = slowest.max((begun.elapsed(), name));
         ensure(resident.status() == Status::Spinning, format!("{name} waited for the other part"))?;
     }
@@ -73,25 +75,26 @@ fn in_the_rest(
     Ok(slowest)
 }
 
-/// Checks that a kernel in the full part waits, and that kernels elsewhere do not.
+/// Checks that a kernel in the full part waits, and that kernels elsewhere don't.
 fn waits_in_its_own_part(
     small: &Part,
     stays: Arc<CudaStream>,
-    behind: &CudaStream,
-    beside: &CudaStream,
+    same_part: &CudaStream,
+    elsewhere: &CudaStream,
     whole: &CudaStream,
 ) -> Result<(), Box<dyn Error>> {
     let resident = fill(small, stays)?;
-    ensure(runs(beside)?, "a kernel in the other part waits")?;
+    ensure(runs(elsewhere)?, "a kernel in the other part waits")?;
     ensure(runs(whole)?, "a kernel that can use the whole device waits")?;
-    ensure(!runs(behind)?, "a kernel runs in a part that is full")?;
+    ensure(!runs(same_part)?, "a kernel runs in a part that is full")?;
     ensure(resident.release()? == Status::Released, "the resident kernel gave up")?;
-    Ok(behind.synchronize()?)
+    Ok(same_part.synchronize()?)
 }
 
-/// Returns whether a small kernel runs in a stream within a fifth of a second, or two seconds on the slower simulated device.
+/// Returns whether a small kernel in a stream finishes within a fifth of a second, or two seconds on the
+/// slower simulated device.
 fn runs(stream: &CudaStream) -> Result<bool, Box<dyn Error>> {
-    // A kernel that waits writes to this memory later, so the memory is never freed.
+    // Never freed, because a kernel that waits writes to it later.
     let out = Box::leak(Box::new(Mapped::<AtomicU32>::zeroed(stream.context(), 1)?));
     // SAFETY: the kernel adds one to a word.
     unsafe { touch::launch(stream, touch::over(1), &*out)? };
@@ -107,11 +110,15 @@ fn runs(stream: &CudaStream) -> Result<bool, Box<dyn Error>> {
     Ok(false)
 }
 
-/// Drops a part and its streams while a kernel runs there. Checks that the drop neither waits for the kernel nor ends it.
-fn ends_while_a_kernel_runs(part: Part, [stays, behind]: [Arc<CudaStream>; 2]) -> Result<(), Box<dyn Error>> {
+/// Drops a part and its streams while a kernel runs there. Checks that this neither waits for the kernel nor
+/// ends it.
+fn ends_while_a_kernel_runs(
+    part: Part,
+    [stays, same_part]: [Arc<CudaStream>; 2],
+) -> Result<(), Box<dyn Error>> {
     let resident = fill(&part, stays)?;
     let begun = Instant::now();
-    drop((part, behind));
+    drop((part, same_part));
     ensure(begun.elapsed() < Duration::from_secs(5), "dropping the part waited for its kernel")?;
     ensure(resident.status() == Status::Spinning, "the kernel ended with its part")?;
     ensure(resident.release()? == Status::Released, "the resident kernel gave up")

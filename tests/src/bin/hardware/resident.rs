@@ -1,4 +1,4 @@
-//! Launches a resident kernel that runs until it is released, or ends by itself at a time limit.
+//! Launches a resident kernel that runs until it's released, or ends by itself at a time limit.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -41,7 +41,8 @@ impl Resident {
         let control = Control::new(stream.context(), config.grid.iter().product())?;
         let flag = Mapped::<AtomicU32>::zeroed(stream.context(), 1)?;
         control.limit(limit);
-        // SAFETY: the kernel ends before the memory of its arguments is freed, because freeing waits for the kernel.
+        // SAFETY: the kernel ends before the memory of its arguments is freed, because freeing waits for the
+        // kernel.
         unsafe { spin_until_flag::launch(&stream, config, &flag, &control)? };
         control.wait_for_blocks(limit)?;
         Ok(Resident { stream, control, _flag: flag })

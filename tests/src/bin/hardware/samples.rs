@@ -1,4 +1,4 @@
-//! Launches every kernel of the sample crate once, and compares the kernel's result with the host's.
+//! Launches every kernel of the sample crate once, and compares its result with the host's.
 
 use std::error::Error;
 use std::fmt::Debug;
@@ -59,8 +59,8 @@ fn launch<'a>(
     config: LaunchConfig,
     args: impl IntoIterator<Item = DynArg<'a>>,
 ) -> Done {
-    // SAFETY: each caller passes the declared arguments, with as many elements as the kernel works on, and reads a
-    // result back before the memory is freed.
+    // SAFETY: each caller passes the declared arguments, with as many elements as the kernel works on, and
+    // reads a result back before the memory is freed.
     unsafe { launch_dyn(kernel, stream, config, args)? };
     Ok(())
 }
@@ -207,7 +207,7 @@ fn advance(stream: &Arc<CudaStream>) -> Done {
         kernel.over(4),
         [DynArg::value(&step), DynArg::slice_mut(&mut p), DynArg::slice_mut(&mut v)],
     )?;
-    // The fourth component does not change.
+    // The fourth component doesn't change.
     expect(stream, &positions, |index| if index % 4 == 3 { 1.0 } else { 2.0 })?;
     expect(stream, &velocities, |index| if index % 4 == 3 { 2.0 } else { 0.5 })
 }
@@ -230,22 +230,23 @@ fn row_medians(stream: &Arc<CudaStream>) -> Done {
     expect(stream, &medians, |row| (4 + row) as f32)
 }
 
-/// Returns a control block for a grid of this many blocks. `end` tells the grid to end at once; if it does not, the grid ends by
-/// itself after two seconds.
+/// Returns a control block for a grid of this many blocks. `end` can tell it to end at once; otherwise it
+/// ends by itself after two seconds.
 fn control(stream: &Arc<CudaStream>, blocks: usize, end: u32) -> Result<CudaSlice<u32>, Box<dyn Error>> {
     let mut words = [end, LAYOUT, blocks as u32, 0, 2_000_000_000, 0].to_vec();
     words.resize(16 + blocks, 0);
     Ok(stream.clone_htod(&words)?)
 }
 
-/// Launches `worker` with one task in its queue. The control block tells the kernel to stop after the task. Control block and queue
-/// are in device memory, so that freeing them does not wait for a resident kernel.
+/// Launches `worker` with one task in its queue. The control block tells the kernel to stop after that. Both
+/// are in device memory, because freeing that doesn't wait for a resident kernel.
 fn worker(stream: &Arc<CudaStream>) -> Done {
     let kernel = kernel("waiting::worker")?;
     let (x, mut y) = (vector(stream, 1.0_f32)?, vector(stream, 2.0_f32)?);
     let (x_at, y_at) = (x.device_ptr(stream).0, y.device_ptr_mut(stream).0);
     const _: () = assert!(size_of::<Task>() == 24);
-    // The queue has one lane of one value of 24 bytes, the number of pushed tasks, the number of done tasks, and the task.
+    // The queue has one lane of one value of 24 bytes: the number of pushed tasks, the number of done tasks,
+    // and the task.
     let mut queue = [0_u64; 27];
     queue[..2].copy_from_slice(&[1 | 1 << 32, 24]);
     queue[8] = 1;
@@ -262,7 +263,7 @@ fn worker(stream: &Arc<CudaStream>) -> Done {
     if done == 1 { Ok(()) } else { Err(format!("{done} tasks are done").into()) }
 }
 
-/// Launches `stay_together`, whose blocks all arrive, find that they have to end, and say so.
+/// Launches `stay_together`, whose blocks all arrive, find that they have to end, and report that.
 fn stay_together(stream: &Arc<CudaStream>) -> Done {
     let kernel = kernel("waiting::stay_together")?;
     let mut control = control(stream, 4, STOPPED)?;

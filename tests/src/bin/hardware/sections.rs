@@ -1,5 +1,5 @@
-//! Checks resident kernels: a kernel that should fit does fit, nothing in kernel-registry waits while the kernel runs, and the
-//! kernel ends.
+//! Checks resident kernels: a kernel that should fit does, nothing in kernel-registry waits while it runs,
+//! and it ends.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -18,12 +18,13 @@ use kernels::waiting::{Task, stay_together, touch, worker};
 use crate::checked::Checked;
 use crate::checks::ensure;
 
-/// Returns the time after which a resident kernel ends by itself. The simulated device is slow and gets more.
+/// Returns the time after which a resident kernel ends by itself. The simulated device is slow, so it gets
+/// more.
 fn limit() -> Duration {
     Duration::from_secs(if crate::checked::is_simulated() { 60 } else { 2 })
 }
 
-/// The dynamic shared memory of a block. It is large, so that few blocks and few threads fill a multiprocessor.
+/// The dynamic shared memory of a block, which is large so that few blocks and threads fill a multiprocessor.
 const SHARED: u32 = 48 << 10;
 
 fn resident(blocks: u32) -> Resident<stay_together> {
@@ -43,7 +44,7 @@ fn launch(
     Ok(section)
 }
 
-/// Returns the number of blocks that have room, and checks that one block more is refused.
+/// Returns how many blocks there is room for, and checks that one more is refused.
 fn room(warm: &Warm, part: Option<&Part>) -> Result<u32, Box<dyn Error>> {
     let most =
         |blocks| part.iter().fold(resident(blocks), |resident, part| resident.within(part)).check(warm);
@@ -58,17 +59,18 @@ pub(crate) fn sections(warm: &Warm, _: Duration) -> Checked {
     let context = warm.context();
     let (stays, other, passes) = (context.new_stream()?, context.new_stream()?, context.new_stream()?);
     let begun = Instant::now();
-    // The kernel takes a quarter of the room, so that large kernels fit beside it.
+    // The kernel takes a quarter of the room, to leave enough for large kernels.
     let blocks = room(warm, None)? / 4;
     let section = launch(resident(blocks).beside_all(), warm, &stays)?;
 
-    // Checks that a kernel that fits runs, that a call that would wait is refused, and that dropped memory is freed later.
+    // Checks that a kernel that fits runs, that a call that would wait is refused, and that dropped memory is
+    // freed later.
     let out = Mapped::<AtomicU32>::zeroed(context, 1)?;
     // SAFETY: the word is freed only when no resident kernel runs any more.
     let add = |stream: &Arc<CudaStream>| unsafe { touch::launch(stream, touch::over(1), &out) };
     add(&passes)?;
     passes.synchronize()?;
-    ensure(out[0].load(Ordering::Acquire) == 1, "a kernel beside it did not run")?;
+    ensure(out[0].load(Ordering::Acquire) == 1, "another kernel did not run")?;
     let error = add(&stays).expect_err("it would wait");
     warm_all(context)?;
     for _ in 0..100 {
@@ -86,12 +88,12 @@ pub(crate) fn sections(warm: &Warm, _: Duration) -> Checked {
     ensure(took < limit(), "something waited for a kernel")?;
     let part = in_a_part(warm)?;
     Ok(format!(
-        "{blocks} blocks stay, then {left} beside them, in {took:.1?}; {part}; {}; {error}",
+        "{blocks} blocks stay, then {left} next to them, in {took:.1?}; {part}; {}; {error}",
         check_time(warm)?
     ))
 }
 
-/// Checks that a resident kernel which fills its part leaves the rest of the device to another kernel.
+/// Checks that a resident kernel that fills its part leaves the rest of the device to another kernel.
 fn in_a_part(warm: &Warm) -> Checked {
     let [small, rest] = match Partition::new(warm.context()).sms([8, Partition::REST]) {
         Ok(parts) => parts,
@@ -124,7 +126,8 @@ fn workers_of(warm: &Warm, blocks: u32) -> Checked {
 
     let mut queue = Queue::for_blocks(warm.context(), blocks, 2)?;
     let resident = Resident::<worker>::new(worker::config(blocks).block(32)).limit(limit()).check(warm)?;
-    // SAFETY: the vectors outlive the kernel, and the queue is freed only when no resident kernel runs any more.
+    // SAFETY: the vectors outlive the kernel, and the queue is freed only when no resident kernel runs any
+    // more.
     let section = resident
         .launch(&stays, |launch| unsafe { worker::launch(&stays, launch, launch.control(), &queue) })?;
     section.wait_for_blocks(limit() / 4)?;
@@ -132,7 +135,7 @@ fn workers_of(warm: &Warm, blocks: u32) -> Checked {
     let begun = Instant::now();
     let mut of_each = vec![0_u32; blocks as usize];
     for place in 0..tasks as usize {
-        // Each task has an element of its own, because blocks run at the same time.
+        // Each task has a separate element, because blocks run at the same time.
         let (x, y) = (x_at.wrapping_add(place), y_at.wrapping_add(place));
         let task = Task { x, y, a: 1.0 + place as f32, n: 1 };
         let pushed = loop {
@@ -157,7 +160,7 @@ fn workers_of(warm: &Warm, blocks: u32) -> Checked {
     Ok(format!("{tasks} tasks for {blocks} blocks, {least} to {most} each, one every {:.1?}", took / tasks))
 }
 
-/// Checks that the check before a section takes at most a millisecond with 100 kernels beside the resident one.
+/// Checks that the check before a section takes at most a millisecond with 100 other kernels.
 fn check_time(warm: &Warm) -> Checked {
     let check = || -> Result<Duration, Box<dyn Error>> {
         let beside = |resident: Resident<_>, n| resident.beside(saxpy::INFO, saxpy::over(n));

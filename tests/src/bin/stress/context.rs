@@ -15,7 +15,7 @@ type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
 pub(crate) struct Slot {
     ordinal: usize,
     is_primary: bool,
-    /// A thread that works in the context locks it for reading. A thread that ends the context locks it for writing.
+    /// Locked for reading by threads that work in the context, and for writing by a thread that ends it.
     context: RwLock<Context>,
 }
 
@@ -23,9 +23,9 @@ pub(crate) struct Slot {
 pub(crate) struct Context {
     pub(crate) context: Arc<CudaContext>,
     is_warm: AtomicBool,
-    /// The objects that the first warm-up of this context gave.
+    /// The objects from the first warm-up of this context.
     kept: Mutex<Option<Kept>>,
-    /// The objects of the context that was in this slot before.
+    /// The objects of the previous context in this slot.
     pub(crate) stale: Option<Kept>,
 }
 
@@ -93,7 +93,7 @@ impl Context {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(kept);
     }
 
-    /// Returns the objects that the first warm-up gave.
+    /// Returns the objects from the first warm-up.
     pub(crate) fn kept(&self) -> Option<Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -1,6 +1,6 @@
-//! The stress test: many threads warm, launch, recheck, reset and drop contexts at once. The test compares every result, accepts
-//! only errors that earlier operations explain, and checks that a warm kernel stays warm until its context ends. docs/testing.md has
-//! the details.
+//! The stress test: many threads warm, launch, recheck, reset and drop contexts at once. It compares every
+//! result, accepts only errors that earlier operations explain, and checks that a warm kernel stays warm
+//! until its context ends. docs/testing.md has the details.
 
 mod context;
 mod operations;
@@ -40,7 +40,7 @@ struct Options {
 
 const NOT_POSSIBLE: u8 = 2;
 
-/// The time after which an operation counts as one that never ends.
+/// The time after which an operation counts as never ending.
 const LONGEST: Duration = Duration::from_secs(60);
 
 fn main() -> ExitCode {
@@ -87,7 +87,7 @@ fn main() -> ExitCode {
     if tally.has_failed() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-/// Returns a slot with the primary context, and slots with further contexts on all devices in turn.
+/// Returns a slot with the primary context, and slots with more contexts, on all devices in turn.
 fn slots(count: usize) -> Result<Vec<Slot>, Box<dyn std::error::Error>> {
     let primary = Slot::primary()?;
     let devices = CudaContext::device_count()?.unsigned_abs() as usize;

@@ -1,4 +1,4 @@
-//! Does the operations of a thread, and checks their results.
+//! Does a thread's operations, and checks their results.
 
 use std::error::Error;
 use std::ptr;
@@ -37,7 +37,7 @@ impl<'a> Worker<'a> {
         let slot = &self.slots[index];
         let begin = |operation| self.tally.begin(self.number, operation, index);
         let done = match self.random.u32(0..1000) {
-            // Contexts are ended rarely, because that ends the work of all threads in the context.
+            // Contexts are rarely ended, because that ends the work of all threads in the context.
             0..4 => {
                 begin("end");
                 let ended = if slot.is_primary() { "reset" } else { "drop" };
@@ -126,7 +126,7 @@ fn launch(context: &Arc<CudaContext>, is_warm: bool, which: u32) -> Done {
     match launched {
         Ok(words) => Ok(words),
         Err(error) => match error.downcast_ref() {
-            // The kernel was cold when this operation began. It may be warm by now.
+            // The kernel was cold when this operation began, but may have been warmed since.
             Some(LaunchError::NotWarm { .. }) if !is_warm => Ok("launch: refused, not warm"),
             Some(LaunchError::NotWarm { .. }) => {
                 Err(format!("a kernel that was warm is lost: {error}").into())

@@ -1,5 +1,5 @@
-//! Destroys all contexts, and then warms new contexts all at once, so that many warm-ups add entries to empty launch tables at the
-//! same time.
+//! Destroys all contexts, and then warms new ones all at once, so that many warm-ups add entries to empty
+//! launch tables at the same time.
 
 use std::error::Error;
 use std::sync::{Barrier, RwLockWriteGuard};
@@ -10,15 +10,15 @@ use crate::context::{Context, Slot};
 use crate::operations::warm;
 use crate::tally::Tally;
 
-/// The duration of a series of storms, and of the pause after each series. Other threads work in the pauses only, so that all cores
-/// are free for the warm-ups.
+/// The duration of a series of storms, and of the pause after it. Other threads only work in the pauses, so
+/// that all cores are free for the warm-ups.
 const TURN: Duration = Duration::from_millis(500);
 
 /// Repeats series of storms, with pauses in which the other threads work.
 pub(crate) fn storms(number: usize, slots: &[Slot], tally: &Tally, is_over: impl Fn() -> bool) {
     while !is_over() {
         tally.begin(number, "end and warm all", 0);
-        // No other thread holds two of these locks, so their order does not matter.
+        // No other thread holds two of these locks, so their order doesn't matter.
         let mut contexts: Vec<_> = slots.iter().map(Slot::enter_alone).collect();
         let begun = Instant::now();
         while begun.elapsed() < TURN && !is_over() {

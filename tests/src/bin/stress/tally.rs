@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The counts and the failures, which all threads share.
+/// The counts and the failures, shared by all threads.
 pub(crate) struct Tally {
     /// The current operation of each thread, or `None` once the thread has ended.
     at_work: Vec<Mutex<Option<Doing>>>,
@@ -14,10 +14,10 @@ pub(crate) struct Tally {
     failures: Mutex<Vec<String>>,
 }
 
-/// An operation, the number of its context, and the time when the operation began.
+/// An operation, the number of its context, and when it began.
 type Doing = (&'static str, usize, Instant);
 
-/// Reports a panic of a thread, and marks the thread as ended, when this value is dropped.
+/// When dropped, reports a panic of a thread, and marks the thread as ended.
 pub(crate) struct Panics<'a> {
     tally: &'a Tally,
     thread: usize,
@@ -33,7 +33,7 @@ impl Tally {
         Tally { at_work, counts: Mutex::default(), failures: Mutex::default() }
     }
 
-    /// Notes that a thread begins an operation in this context.
+    /// Records that a thread begins an operation in this context.
     pub(crate) fn begin(&self, thread: usize, operation: &'static str, slot: usize) {
         *lock(&self.at_work[thread]) = Some((operation, slot, Instant::now()));
     }
@@ -63,7 +63,8 @@ impl Tally {
         Panics { tally: self, thread }
     }
 
-    /// Aborts the process if an operation takes longer than this, after printing the operation of each thread.
+    /// Aborts the process if an operation takes longer than this, after printing the operation of each
+    /// thread.
     pub(crate) fn watch(&self, longest: Duration) {
         let all: Vec<_> = self.at_work.iter().map(|doing| *lock(doing)).collect();
         if !all.iter().flatten().any(|(_, _, since)| since.elapsed() > longest) {

@@ -1,7 +1,5 @@
 //! Checks candle's convolution, pooling and upsampling kernels against the CPU.
 
-use kernel_registry::DynArg;
-
 use super::tensors::{Check, EXACT, FLOAT, Layout, Number, Outcome, Try, all, info};
 
 pub fn checks() -> Vec<(&'static str, Check)> {
@@ -33,17 +31,7 @@ fn conv1d(t: &mut Try<'_>) -> Outcome {
     let (mut out, config) = (t.copy(&vec![0_f32; count])?, t.threads(count));
     t.launch(
         config,
-        [
-            DynArg::value(&layout.count()),
-            DynArg::value(&out_length),
-            DynArg::value(&stride),
-            DynArg::value(&padding),
-            DynArg::value(&1_usize),
-            DynArg::slice(&info),
-            DynArg::slice(&device),
-            DynArg::slice(&device_k),
-            DynArg::slice_mut(&mut out),
-        ],
+        args![layout.count(), out_length, stride, padding, 1_usize, &info, &device, &device_k, &mut out],
     )?;
     let expected = (0..count).map(|i| {
         let (b, channel, place) = (i / (to * out_length), i / out_length % to, i % out_length);
@@ -70,18 +58,7 @@ fn conv2d(t: &mut Try<'_>) -> Outcome {
     let (mut out, config) = (t.copy(&vec![0_f32; count])?, t.threads(count));
     t.launch(
         config,
-        [
-            DynArg::value(&layout.count()),
-            DynArg::value(&ow),
-            DynArg::value(&oh),
-            DynArg::value(&stride),
-            DynArg::value(&padding),
-            DynArg::value(&dilation),
-            DynArg::slice(&info),
-            DynArg::slice(&device),
-            DynArg::slice(&device_k),
-            DynArg::slice_mut(&mut out),
-        ],
+        args![layout.count(), ow, oh, stride, padding, dilation, &info, &device, &device_k, &mut out],
     )?;
     let places = Layout::contiguous(&[from, kh, kw]);
     let expected = (0..count).map(|i| {
@@ -109,22 +86,7 @@ fn im2col(t: &mut Try<'_>) -> Outcome {
     let x = t.numbers::<f32>(layout.span(), all());
     let (info, device) = (t.copy(&info(&[&layout]))?, t.copy(&x)?);
     let (mut out, config) = (t.copy(&vec![9_f32; count])?, t.threads(count));
-    t.launch(
-        config,
-        [
-            DynArg::value(&count),
-            DynArg::value(&oh),
-            DynArg::value(&ow),
-            DynArg::value(&kh),
-            DynArg::value(&kw),
-            DynArg::value(&stride),
-            DynArg::value(&padding),
-            DynArg::value(&1_usize),
-            DynArg::slice(&info),
-            DynArg::slice(&device),
-            DynArg::slice_mut(&mut out),
-        ],
-    )?;
+    t.launch(config, args![count, oh, ow, kh, kw, stride, padding, 1_usize, &info, &device, &mut out])?;
     let expected = (0..count).map(|i| {
         let (dx, dy, c) = (i % kw, i / kw % kh, i / (kw * kh) % channels);
         let i = i / (kw * kh * channels);
@@ -152,17 +114,17 @@ fn conv_transpose1d(t: &mut Try<'_>) -> Outcome {
     let (mut out, config) = (t.copy(&vec![0_f32; count])?, t.threads(count));
     t.launch(
         config,
-        [
-            DynArg::value(&layout.count()),
-            DynArg::value(&out_length),
-            DynArg::value(&stride),
-            DynArg::value(&0_usize),
-            DynArg::value(&0_usize),
-            DynArg::value(&dilation),
-            DynArg::slice(&info),
-            DynArg::slice(&device),
-            DynArg::slice(&device_k),
-            DynArg::slice_mut(&mut out),
+        args![
+            layout.count(),
+            out_length,
+            stride,
+            0_usize,
+            0_usize,
+            dilation,
+            &info,
+            &device,
+            &device_k,
+            &mut out
         ],
     )?;
     let mut expected = vec![0.0; count];
@@ -186,19 +148,7 @@ fn pool(f: fn(&[f64]) -> f64) -> Check {
         let (count, x) = (batch * channels * ow * oh, t.numbers::<f32>(layout.span(), all()));
         let (info, device) = (t.copy(&info(&[&layout]))?, t.copy(&x)?);
         let (mut out, config) = (t.copy(&vec![0_f32; count])?, t.threads(count));
-        t.launch(
-            config,
-            [
-                DynArg::value(&layout.count()),
-                DynArg::value(&kw),
-                DynArg::value(&kh),
-                DynArg::value(&sw),
-                DynArg::value(&sh),
-                DynArg::slice(&info),
-                DynArg::slice(&device),
-                DynArg::slice_mut(&mut out),
-            ],
-        )?;
+        t.launch(config, args![layout.count(), kw, kh, sw, sh, &info, &device, &mut out])?;
         let expected = (0..count).map(|i| {
             let (b, c, a, d) = (i / (ow * oh * channels), i / (ow * oh) % channels, i / oh % ow, i % oh);
             let window = (0..kw * kh).map(|j| [b, c, sw * a + j / kh, sh * d + j % kh]);
@@ -216,18 +166,7 @@ fn upsample(t: &mut Try<'_>) -> Outcome {
     let [scale_w, scale_h] = [(w, ow), (h, oh)].map(|(from, to)| from as f64 / to as f64);
     let (info, device) = (t.copy(&info(&[&layout]))?, t.copy(&x)?);
     let (mut out, config) = (t.copy(&vec![0_f32; count])?, t.threads(count));
-    t.launch(
-        config,
-        [
-            DynArg::value(&ow),
-            DynArg::value(&oh),
-            DynArg::value(&scale_w),
-            DynArg::value(&scale_h),
-            DynArg::slice(&info),
-            DynArg::slice(&device),
-            DynArg::slice_mut(&mut out),
-        ],
-    )?;
+    t.launch(config, args![ow, oh, scale_w, scale_h, &info, &device, &mut out])?;
     let expected = (0..count).map(|i| {
         let (b, c, a, d) = (i / (ow * oh * channels), i / (ow * oh) % channels, i / oh % ow, i % oh);
         let near = |place: usize, scale: f64, size: usize| ((place as f64 * scale) as usize).min(size - 1);

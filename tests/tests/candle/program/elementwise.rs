@@ -2,8 +2,6 @@
 
 use std::ops::Range;
 
-use kernel_registry::DynArg;
-
 use super::tensors::{Check, EXACT, FLOAT, Number, Outcome, Try, all, info};
 
 /// The relative error of kernels that round to half precision.
@@ -84,16 +82,7 @@ fn cast<S: Number, T: Number>(range: Range<f64>, tolerance: f64, f: fn(f64) -> f
         let (count, x) = (layout.count(), t.numbers::<S>(layout.span(), range.clone()));
         let (info, device) = (t.copy(&info(&[&layout]))?, t.copy(&x)?);
         let (mut out, config) = (t.copy(&vec![T::default(); count])?, t.looping(count));
-        t.launch(
-            config,
-            [
-                DynArg::value(&count),
-                DynArg::value(&dims.len()),
-                DynArg::slice(&info),
-                DynArg::slice(&device),
-                DynArg::slice_mut(&mut out),
-            ],
-        )?;
+        t.launch(config, args![count, dims.len(), &info, &device, &mut out])?;
         t.compare(&out, (0..count).map(|i| f(x[layout.place(i)].get())), tolerance)
     })
 }
@@ -106,17 +95,7 @@ fn with_parameter(range: Range<f64>, f: fn(f64, f64) -> f64) -> Check {
         let parameter = t.numbers::<f32>(1, 0.5..3.0)[0];
         let (info, device) = (t.copy(&info(&[&layout]))?, t.copy(&x)?);
         let (mut out, config) = (t.copy(&vec![0_f32; count])?, t.looping(count));
-        t.launch(
-            config,
-            [
-                DynArg::value(&count),
-                DynArg::value(&dims.len()),
-                DynArg::slice(&info),
-                DynArg::value(&parameter),
-                DynArg::slice(&device),
-                DynArg::slice_mut(&mut out),
-            ],
-        )?;
+        t.launch(config, args![count, dims.len(), &info, parameter, &device, &mut out])?;
         t.compare(&out, (0..count).map(|i| f(x[layout.place(i)].get(), parameter.get())), FLOAT)
     })
 }
@@ -129,17 +108,7 @@ fn binary<S: Number, T: Number>(range: Range<f64>, tolerance: f64, f: fn(f64, f6
         let [x, y] = [&a, &b].map(|layout| t.numbers::<S>(layout.span(), range.clone()));
         let (info, device_x, device_y) = (t.copy(&info(&[&a, &b]))?, t.copy(&x)?, t.copy(&y)?);
         let (mut out, config) = (t.copy(&vec![T::default(); count])?, t.looping(count));
-        t.launch(
-            config,
-            [
-                DynArg::value(&count),
-                DynArg::value(&dims.len()),
-                DynArg::slice(&info),
-                DynArg::slice(&device_x),
-                DynArg::slice(&device_y),
-                DynArg::slice_mut(&mut out),
-            ],
-        )?;
+        t.launch(config, args![count, dims.len(), &info, &device_x, &device_y, &mut out])?;
         let expected = (0..count).map(|i| f(x[a.place(i)].get(), y[b.place(i)].get()));
         t.compare(&out, expected, tolerance)
     })
@@ -153,18 +122,7 @@ fn affine<T: Number>(tolerance: f64) -> Check {
         let [mul, add] = [0, 1].map(|_| t.numbers::<T>(1, 0.0..50.0)[0]);
         let (info, device) = (t.copy(&info(&[&layout]))?, t.copy(&x)?);
         let (mut out, config) = (t.copy(&vec![T::default(); count])?, t.looping(count));
-        t.launch(
-            config,
-            [
-                DynArg::value(&count),
-                DynArg::value(&dims.len()),
-                DynArg::slice(&info),
-                DynArg::slice(&device),
-                DynArg::slice_mut(&mut out),
-                DynArg::value(&mul),
-                DynArg::value(&add),
-            ],
-        )?;
+        t.launch(config, args![count, dims.len(), &info, &device, &mut out, mul, add])?;
         let expected = (0..count).map(|i| x[layout.place(i)].get() * mul.get() + add.get());
         t.compare(&out, expected, tolerance)
     })
@@ -173,7 +131,7 @@ fn affine<T: Number>(tolerance: f64) -> Check {
 fn fill(t: &mut Try<'_>) -> Outcome {
     let (count, value) = (t.up_to(1000), t.numbers::<f32>(1, all())[0]);
     let (mut out, config) = (t.copy(&vec![0_f32; count])?, t.looping(count));
-    t.launch(config, [DynArg::slice_mut(&mut out), DynArg::value(&value), DynArg::value(&count)])?;
+    t.launch(config, args![&mut out, value, count])?;
     t.compare(&out, vec![value.get(); count], EXACT)
 }
 
@@ -183,16 +141,7 @@ fn const_set(t: &mut Try<'_>) -> Outcome {
     let (count, value) = (layout.count(), t.numbers::<i64>(1, -1e9..1e9)[0]);
     let info = t.copy(&info(&[&layout]))?;
     let (mut out, config) = (t.copy(&vec![5_i64; layout.span()])?, t.looping(count));
-    t.launch(
-        config,
-        [
-            DynArg::value(&count),
-            DynArg::value(&dims.len()),
-            DynArg::slice(&info),
-            DynArg::value(&value),
-            DynArg::slice_mut(&mut out),
-        ],
-    )?;
+    t.launch(config, args![count, dims.len(), &info, value, &mut out])?;
     let mut expected = vec![5.0; layout.span()];
     (0..count).for_each(|i| expected[layout.place(i)] = value.get());
     t.compare(&out, expected, EXACT)
@@ -204,17 +153,7 @@ fn copy2d(t: &mut Try<'_>) -> Outcome {
     let x = t.numbers::<u32>((rows * from) as usize, 0.0..4e9);
     let (device, mut out) = (t.copy(&x)?, t.copy(&vec![7_u32; (rows * to) as usize])?);
     let config = t.threads((rows * columns) as usize);
-    t.launch(
-        config,
-        [
-            DynArg::slice(&device),
-            DynArg::slice_mut(&mut out),
-            DynArg::value(&rows),
-            DynArg::value(&columns),
-            DynArg::value(&from),
-            DynArg::value(&to),
-        ],
-    )?;
+    t.launch(config, args![&device, &mut out, rows, columns, from, to])?;
     let expected = (0..rows * to).map(|i| {
         let (row, column) = (i / to, i % to);
         if column < columns { x[(row * from + column) as usize].get() } else { 7.0 }
@@ -232,18 +171,7 @@ fn choose<I: Number, T: Number>() -> Check {
         let (info, device_ids) = (t.copy(&info(&[a, b, c]))?, t.copy(&ids)?);
         let (device_x, device_y) = (t.copy(&x)?, t.copy(&y)?);
         let (mut out, config) = (t.copy(&vec![T::default(); count])?, t.looping(count));
-        t.launch(
-            config,
-            [
-                DynArg::value(&count),
-                DynArg::value(&dims.len()),
-                DynArg::slice(&info),
-                DynArg::slice(&device_ids),
-                DynArg::slice(&device_x),
-                DynArg::slice(&device_y),
-                DynArg::slice_mut(&mut out),
-            ],
-        )?;
+        t.launch(config, args![count, dims.len(), &info, &device_ids, &device_x, &device_y, &mut out])?;
         let chosen = |i| {
             let is_first = ids[a.place(i)].get() != 0.0;
             if is_first { x[b.place(i)].get() } else { y[c.place(i)].get() }

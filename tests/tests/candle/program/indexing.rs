@@ -1,7 +1,5 @@
 //! Checks candle's kernels that gather elements by index, or add elements by index.
 
-use kernel_registry::DynArg;
-
 use super::tensors::{Check, EXACT, FLOAT, Layout, Number, Outcome, Try, all, info};
 
 pub fn checks() -> Vec<(&'static str, Check)> {
@@ -30,18 +28,7 @@ fn index_select(t: &mut Try<'_>) -> Outcome {
     let (mut out, config) = (t.copy(&vec![1_f32; count])?, t.looping(count));
     t.launch(
         config,
-        [
-            DynArg::value(&count),
-            DynArg::value(&3_usize),
-            DynArg::slice(&info),
-            DynArg::slice(&device_ids),
-            DynArg::slice(&device),
-            DynArg::slice_mut(&mut out),
-            DynArg::value(&left),
-            DynArg::value(&size),
-            DynArg::value(&chosen),
-            DynArg::value(&right),
-        ],
+        args![count, 3_usize, &info, &device_ids, &device, &mut out, left, size, chosen, right],
     )?;
     let expected = (0..count).map(|i| match ids[i / right % chosen] {
         u32::MAX => 0.0,
@@ -56,19 +43,7 @@ fn gather(t: &mut Try<'_>) -> Outcome {
     let (ids, x) = (t.numbers::<i64>(count, 0.0..size as f64), t.numbers::<f32>(left * size * right, all()));
     let (device_ids, device) = (t.copy(&ids)?, t.copy(&x)?);
     let (mut out, config) = (t.copy(&vec![1_f32; count])?, t.looping(count));
-    t.launch(
-        config,
-        [
-            DynArg::value(&count),
-            DynArg::slice(&device_ids),
-            DynArg::slice(&device),
-            DynArg::slice_mut(&mut out),
-            DynArg::value(&left),
-            DynArg::value(&size),
-            DynArg::value(&chosen),
-            DynArg::value(&right),
-        ],
-    )?;
+    t.launch(config, args![count, &device_ids, &device, &mut out, left, size, chosen, right])?;
     let source = Layout::contiguous(&[left, size, right]);
     let expected =
         (0..count).map(|i| x[source.at(&[i / (right * chosen), ids[i] as usize, i % right])].get());
@@ -82,19 +57,7 @@ fn index_add(t: &mut Try<'_>) -> Outcome {
         (t.numbers::<f32>(left * chosen * right, all()), t.numbers::<f32>(left * size * right, all()));
     let (device_ids, device, mut out) = (t.copy(&ids)?, t.copy(&x)?, t.copy(&y)?);
     let config = t.looping(left * right);
-    t.launch(
-        config,
-        [
-            DynArg::slice(&device_ids),
-            DynArg::value(&chosen),
-            DynArg::slice(&device),
-            DynArg::slice_mut(&mut out),
-            DynArg::value(&left),
-            DynArg::value(&chosen),
-            DynArg::value(&size),
-            DynArg::value(&right),
-        ],
-    )?;
+    t.launch(config, args![&device_ids, chosen, &device, &mut out, left, chosen, size, right])?;
     let (from, to) = (Layout::contiguous(&[left, chosen, right]), Layout::contiguous(&[left, size, right]));
     let mut expected: Vec<f64> = y.iter().map(|y| y.get()).collect();
     for i in 0..from.count() {
@@ -111,18 +74,7 @@ fn scatter_add(t: &mut Try<'_>) -> Outcome {
     let (x, y) = (t.numbers::<f64>(count, all()), t.numbers::<f64>(left * size * right, all()));
     let (device_ids, device, mut out) = (t.copy(&ids)?, t.copy(&x)?, t.copy(&y)?);
     let config = t.looping(left * right);
-    t.launch(
-        config,
-        [
-            DynArg::slice(&device_ids),
-            DynArg::slice(&device),
-            DynArg::slice_mut(&mut out),
-            DynArg::value(&left),
-            DynArg::value(&chosen),
-            DynArg::value(&size),
-            DynArg::value(&right),
-        ],
-    )?;
+    t.launch(config, args![&device_ids, &device, &mut out, left, chosen, size, right])?;
     let to = Layout::contiguous(&[left, size, right]);
     let mut expected = y.clone();
     (0..count).for_each(|i| expected[to.at(&[i / (chosen * right), ids[i] as usize, i % right])] += x[i]);

@@ -1,11 +1,14 @@
 //! Warms all kernels of candle on the simulated driver, and launches some of them with random arguments. This is the program of the
 //! generated package.
 
+// First, for its macro.
+#[macro_use]
+mod tensors;
+
 mod convolutions;
 mod elementwise;
 mod indexing;
 mod rows;
-mod tensors;
 
 use std::error::Error;
 

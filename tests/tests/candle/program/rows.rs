@@ -1,6 +1,6 @@
 //! Checks candle's kernels that reduce, normalise or sort rows.
 
-use kernel_registry::{DynArg, LaunchConfig};
+use kernel_registry::LaunchConfig;
 
 use super::tensors::{Check, EXACT, FLOAT, Number, Outcome, Try, info};
 
@@ -36,14 +36,7 @@ fn reduce<S: Number, T: Number>(tolerance: f64, f: fn(&[f64]) -> f64) -> Check {
         let (mut out, block) = (t.copy(&vec![T::default(); rows])?, 32 << t.random.u32(0..5));
         t.launch(
             LaunchConfig::new([rows as u32, 1, 1], [block, 1, 1]),
-            [
-                DynArg::value(&count),
-                DynArg::value(&columns),
-                DynArg::value(&2_usize),
-                DynArg::slice(&info),
-                DynArg::slice(&device),
-                DynArg::slice_mut(&mut out),
-            ],
+            args![count, columns, 2_usize, &info, &device, &mut out],
         )?;
         let row = |row| (0..columns).map(|i| x[layout.at(&[row, i])].get()).collect::<Vec<_>>();
         // Positive and negative numbers may cancel in a sum, so the tolerance is relative to the size of the summands.
@@ -61,10 +54,7 @@ fn rows(t: &mut Try<'_>) -> (usize, usize, Vec<f32>) {
 fn softmax(t: &mut Try<'_>) -> Outcome {
     let (rows, columns, x) = rows(t);
     let (device, mut out) = (t.copy(&x)?, t.copy(&vec![0_f32; x.len()])?);
-    t.launch(
-        LaunchConfig::new([rows as u32, 1, 1], [1, 32, 1]),
-        [DynArg::slice(&device), DynArg::slice_mut(&mut out), DynArg::value(&(columns as i32))],
-    )?;
+    t.launch(LaunchConfig::new([rows as u32, 1, 1], [1, 32, 1]), args![&device, &mut out, columns as i32])?;
     let expected = x.chunks(columns).flat_map(|row| {
         let sum: f64 = row.iter().map(|x| x.get().exp()).sum();
         row.iter().map(move |x| x.get().exp() / sum)
@@ -83,17 +73,7 @@ fn rmsnorm(t: &mut Try<'_>) -> Outcome {
     let (rows, columns, x) = rows(t);
     let (alpha, (config, block)) = (t.numbers::<f32>(columns, 0.5..2.0), normalising(t, rows));
     let (device, device_alpha, mut out) = (t.copy(&x)?, t.copy(&alpha)?, t.copy(&vec![0_f32; x.len()])?);
-    t.launch(
-        config,
-        [
-            DynArg::slice(&device),
-            DynArg::slice_mut(&mut out),
-            DynArg::slice(&device_alpha),
-            DynArg::value(&(columns as i32)),
-            DynArg::value(&block),
-            DynArg::value(&1e-5_f32),
-        ],
-    )?;
+    t.launch(config, args![&device, &mut out, &device_alpha, columns as i32, block, 1e-5_f32])?;
     let expected = x.chunks(columns).flat_map(|row| {
         let mean = row.iter().map(|x| x.get() * x.get()).sum::<f64>() / columns as f64;
         row.iter().zip(&alpha).map(move |(x, alpha)| x.get() * alpha.get() / (mean + 1e-5).sqrt())
@@ -107,18 +87,7 @@ fn layernorm(t: &mut Try<'_>) -> Outcome {
     let (config, block) = normalising(t, rows);
     let (device, mut out) = (t.copy(&x)?, t.copy(&vec![0_f32; x.len()])?);
     let (device_alpha, device_beta) = (t.copy(&alpha)?, t.copy(&beta)?);
-    t.launch(
-        config,
-        [
-            DynArg::slice(&device),
-            DynArg::slice_mut(&mut out),
-            DynArg::slice(&device_alpha),
-            DynArg::slice(&device_beta),
-            DynArg::value(&(columns as i32)),
-            DynArg::value(&block),
-            DynArg::value(&0.01_f32),
-        ],
-    )?;
+    t.launch(config, args![&device, &mut out, &device_alpha, &device_beta, columns as i32, block, 0.01_f32])?;
     let expected = x.chunks(columns).flat_map(|row| {
         let mean = row.iter().map(|x| x.get()).sum::<f64>() / columns as f64;
         let variance = row.iter().map(|x| (x.get() - mean).powi(2)).sum::<f64>() / columns as f64;
@@ -136,15 +105,7 @@ fn rope(t: &mut Try<'_>) -> Outcome {
     let (device_cos, device_sin, config) = (t.copy(&cos)?, t.copy(&sin)?, t.threads(heads * pairs));
     t.launch(
         config,
-        [
-            DynArg::slice(&device),
-            DynArg::slice(&device_cos),
-            DynArg::slice(&device_sin),
-            DynArg::slice_mut(&mut out),
-            DynArg::value(&(heads as u32)),
-            DynArg::value(&(2 * pairs as u32)),
-            DynArg::value(&0_u32),
-        ],
+        args![&device, &device_cos, &device_sin, &mut out, heads as u32, 2 * pairs as u32, 0_u32],
     )?;
     let expected = x.chunks(2).enumerate().flat_map(|(pair, x)| {
         let (x, y) = (x[0].get(), x[1].get());
@@ -161,15 +122,7 @@ fn sort<T: Number>(descending: bool) -> Check {
         let (device, mut out) = (t.copy(&x)?, t.copy(&vec![0_u32; x.len()])?);
         let padded = columns.next_power_of_two() as u32;
         let config = LaunchConfig::new([rows as u32, 1, 1], [padded.min(1 << t.random.u32(0..8)), 1, 1]);
-        t.launch(
-            config.shared(4 * padded),
-            [
-                DynArg::slice(&device),
-                DynArg::slice_mut(&mut out),
-                DynArg::value(&(columns as i32)),
-                DynArg::value(&(padded as i32)),
-            ],
-        )?;
+        t.launch(config.shared(4 * padded), args![&device, &mut out, columns as i32, padded as i32])?;
         let expected = x.chunks(columns).flat_map(|row| {
             let mut order: Vec<usize> = (0..columns).collect();
             order.sort_by(|a, b| row[*a].get().total_cmp(&row[*b].get()));

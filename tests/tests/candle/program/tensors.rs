@@ -7,6 +7,21 @@ use std::sync::Arc;
 use kernel_registry::cudarc::driver::{CudaSlice, CudaStream, DeviceRepr};
 use kernel_registry::{DynArg, KernelParam, LaunchConfig, find_symbol, launch_dyn};
 
+/// Lists the arguments of a launch: `x` is a value, `&x` a slice, `&mut x` a slice that the kernel writes.
+macro_rules! args {
+    (@[$($done:expr,)*]) => { [$($done),*] };
+    (@[$($done:tt)*] &mut $slice:ident $(, $($rest:tt)+)?) => {
+        args!(@[$($done)* kernel_registry::DynArg::slice_mut(&mut $slice),] $($($rest)+)?)
+    };
+    (@[$($done:tt)*] &$slice:ident $(, $($rest:tt)+)?) => {
+        args!(@[$($done)* kernel_registry::DynArg::slice(&$slice),] $($($rest)+)?)
+    };
+    (@[$($done:tt)*] $value:expr $(, $($rest:tt)+)?) => {
+        args!(@[$($done)* kernel_registry::DynArg::value(&$value),] $($($rest)+)?)
+    };
+    ($($args:tt)+) => { args!(@[] $($args)+) };
+}
+
 pub type Outcome = Result<(), Box<dyn Error>>;
 
 /// A function that launches a kernel, and compares the kernel's result with the CPU's.

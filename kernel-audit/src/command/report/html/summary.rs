@@ -10,11 +10,10 @@ use crate::command::process::{Audit, is_late};
 use crate::command::report::groups::Group;
 use crate::command::report::hang;
 use crate::command::report::page::Text;
-use crate::command::report::words::{NOTHING_SEEN, Time, processes, short};
-use crate::record::{Event, Kind, PTX, Report};
+use crate::command::report::words::{NOTHING_SEEN, Time, processes, short, subject};
+use crate::record::{Event, Kind, Report};
 use crate::rules;
 use kernel_registry_command::many;
-use kernel_registry_image::readable;
 
 /// The most causes that the summary names.
 const CAUSES: usize = 3;
@@ -54,7 +53,7 @@ fn write_verdict(to: &mut String, audit: &Audit) -> fmt::Result {
     if let [(process, hang), others @ ..] = &*hangs {
         let did = if hang.is_endless() { "hung" } else { "waited" };
         writeln!(to, "<p class=\"bad\">The program {did} for {}.</p>", Time(hang.took))?;
-        write_lines(to, &hang::lines(process, hang, &audit.run).0)?;
+        write_lines(to, &hang::lines(process, hang, &audit.run))?;
         let endless = others.iter().filter(|(_, other)| other.is_endless()).count();
         for (count, did) in
             [(endless, "did not return either"), (others.len() - endless, "waited long, and then returned")]
@@ -64,11 +63,11 @@ fn write_verdict(to: &mut String, audit: &Audit) -> fmt::Result {
             }
         }
     }
-    let mut said: HashSet<&str> = hangs.iter().map(|(_, hang)| &*hang.remedy).collect();
+    let mut said: HashSet<String> = hangs.iter().map(|(process, hang)| hang::cure(process, hang)).collect();
     let causes = audit.causes();
     for cause in causes.iter().take(CAUSES) {
         writeln!(to, "<p class=\"bad\">{}.</p>", code(&cause.to_string()))?;
-        if let Some(remedy) = cause.remedy().filter(|remedy| said.insert(remedy)) {
+        if let Some(remedy) = cause.remedy().filter(|remedy| said.insert((*remedy).to_owned())) {
             what_to_do(to, remedy)?;
         }
     }
@@ -112,7 +111,7 @@ fn write_facts(to: &mut String, audit: &Audit) -> fmt::Result {
         to,
         "<li>{made_by} made {calls} calls that were watched, {launches} of them launches of kernels.</li>"
     )?;
-    let is_ptx = |event: &&Event| *event.subject == *PTX;
+    let is_ptx = |event: &&Event| event.subject.image().is_some_and(|image| image.format.is_compiled());
     let of_kind = |kind| audit.events().filter(move |event| event.kind == kind);
     let facts: [(Vec<&Event>, &str, &str); 10] = [
         (of_kind(Kind::Load).collect(), "kernel was loaded", "kernels were loaded"),
@@ -159,7 +158,7 @@ fn write_facts(to: &mut String, audit: &Audit) -> fmt::Result {
         if longest.took > 0 {
             write!(to, ": {} in all, the longest {}", Time(total), Time(longest.took))?;
             if longest.kind == Kind::Load {
-                write!(to, " (<code>{}</code>)", Text(short(&readable(&longest.subject))))?;
+                write!(to, " (<code>{}</code>)", Text(short(&subject(longest))))?;
             }
             if longest.kind == Kind::Slow && longest.waits_for_resident() {
                 let because = rules::named(&longest.rule).map_or("it waits", |rule| rule.because);

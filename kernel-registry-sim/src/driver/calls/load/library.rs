@@ -8,12 +8,12 @@ use crate::driver::calls::device::device;
 use crate::driver::handles::Handle;
 use crate::driver::load::code::{Images, Kernel, Library};
 use crate::driver::load::compile::{Compiler, Compiling, report_refusal};
-use crate::driver::load::lazy::{load as load_kernel, module_now};
-use crate::driver::process::current::CurrentContext;
-use crate::driver::process::simulator::{Locked, begin};
 use crate::driver::result::{Answer, Code};
-use crate::driver::stream::deadlock::wait_for_device;
-use crate::driver::stream::wait::WaitReason;
+use crate::driver::state::current::CurrentContext;
+use crate::driver::state::deadlock::wait_for_device;
+use crate::driver::state::load::{load as load_kernel, module_now};
+use crate::driver::state::simulator::{Locked, begin};
+use crate::driver::wait::WaitReason;
 
 fn load(library: &Out<Handle>, bytes: &[u8], options: &JitOptions, call: &'static str) -> Answer {
     drop(begin()?);
@@ -36,7 +36,7 @@ fn compile_for_all(bytes: &[u8], options: &JitOptions) -> Answer<Images> {
     let (archs, compiler) = {
         let state = begin()?;
         let archs: BTreeSet<_> = state.devices.iter().map(|device| device.kind.arch).collect();
-        (archs, Compiler::new(&state, Compiling::Parallel))
+        (archs, Compiler::new(&state.config, Compiling::Parallel))
     };
     let compiled = archs.into_iter().map(|arch| (arch, compiler.compile(bytes, arch)));
     let images: BTreeMap<_, _> = compiled.collect();

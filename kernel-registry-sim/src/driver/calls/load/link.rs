@@ -8,10 +8,10 @@ use crate::driver::caller::arguments::{In, JitOptions, Name, Out};
 use crate::driver::handles::Handle;
 use crate::driver::load::code::Link;
 use crate::driver::load::compile::{Compiler, Compiling, report_refusal};
-use crate::driver::process::current::CurrentContext;
-use crate::driver::process::simulator::begin;
 use crate::driver::report::failures::not_simulated;
 use crate::driver::result::{Answer, Code};
+use crate::driver::state::current::CurrentContext;
+use crate::driver::state::simulator::begin;
 
 /// `CU_JIT_INPUT_PTX`.
 const PTX: u32 = 1;
@@ -21,7 +21,7 @@ fn add(link: Handle, kind: u32, image: impl FnOnce() -> Answer<Vec<u8>>) -> Answ
     let (arch, options, compiler) = {
         let state = begin()?;
         let link = state.links.get(link)?;
-        (link.arch, link.options.clone(), Compiler::new(&state, Compiling::Parallel))
+        (link.arch, link.options.clone(), Compiler::new(&state.config, Compiling::Parallel))
     };
     if kind != PTX {
         return not_simulated("linking anything but PTX");
@@ -61,7 +61,7 @@ calls! {
         let (arch, options, mut texts, compiler) = {
             let state = begin()?;
             let link = state.links.get(link)?;
-            (link.arch, link.options.clone(), link.texts.clone(), Compiler::new(&state, Compiling::Parallel))
+            (link.arch, link.options.clone(), link.texts.clone(), Compiler::new(&state.config, Compiling::Parallel))
         };
         image.ready()?;
         // Each text was compiled alone, so an error now means that several texts have a name in common. A real linker

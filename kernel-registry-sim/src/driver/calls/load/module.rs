@@ -8,19 +8,19 @@ use crate::driver::handles::Handle;
 use crate::driver::load::code::{Function, attributes};
 use crate::driver::load::compile::{Compiler, Compiling, report_refusal};
 use crate::driver::load::image;
-use crate::driver::process::current::CurrentContext;
-use crate::driver::process::simulator::begin;
-use crate::driver::process::state::State;
 use crate::driver::result::{Answer, Code};
-use crate::driver::stream::deadlock::wait_for_device;
-use crate::driver::stream::wait::WaitReason;
+use crate::driver::state::State;
+use crate::driver::state::current::CurrentContext;
+use crate::driver::state::deadlock::wait_for_device;
+use crate::driver::state::simulator::begin;
+use crate::driver::wait::WaitReason;
 
 fn load(module: &Out<Handle>, bytes: &[u8], options: &JitOptions, call: &'static str) -> Answer {
     let context = CurrentContext::get()?;
     let (device, arch, compiler) = {
         let mut state = begin()?;
         let device = state.sound(context)?.device;
-        (device, state.devices[device].kind.arch, Compiler::new(&state, Compiling::Serial))
+        (device, state.devices[device].kind.arch, Compiler::new(&state.config, Compiling::Serial))
     };
     module.ready()?;
     let image = compiler.compile(bytes, arch).map_err(|refused| report_refusal(&refused, options))?;

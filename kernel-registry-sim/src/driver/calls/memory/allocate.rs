@@ -3,14 +3,14 @@
 use crate::driver::caller;
 use crate::driver::caller::arguments::Out;
 use crate::driver::memory::blocks::{Block, Kind};
-use crate::driver::process::current::CurrentContext;
-use crate::driver::process::simulator::begin;
-use crate::driver::process::state::State;
 use crate::driver::report::failures::not_simulated;
 use crate::driver::result::{Answer, Code};
-use crate::driver::stream::deadlock::wait_for_device;
-use crate::driver::stream::wait::WaitReason;
-use crate::driver::stream::worker::after_turn;
+use crate::driver::state::State;
+use crate::driver::state::current::CurrentContext;
+use crate::driver::state::deadlock::wait_for_device;
+use crate::driver::state::simulator::begin;
+use crate::driver::state::worker::after_turn;
+use crate::driver::wait::WaitReason;
 
 /// Allocates memory if there is room: on the device, or for host and managed memory in this machine.
 pub(crate) fn allocate(state: &State, block: Block) -> Answer<usize> {
@@ -52,7 +52,7 @@ fn free(address: usize, is_kind: fn(Kind) -> bool, call: &'static str) -> Answer
     let mut memory = state.memory.lock();
     memory.starting_at(address, is_kind)?;
     memory.may_free(address)?;
-    memory.will_be_there(address, false);
+    memory.set_allocated_after_pending_work(address, false);
     memory.free(address);
     drop(memory);
     after_turn(state);

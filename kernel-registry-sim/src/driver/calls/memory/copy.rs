@@ -6,8 +6,8 @@ use crate::driver::caller;
 use crate::driver::calls::stream::wait;
 use crate::driver::handles::Handle;
 use crate::driver::memory::blocks::{Block, Kind};
-use crate::driver::process::simulator::{Locked, begin, begin_with};
 use crate::driver::result::{Answer, Code};
+use crate::driver::state::simulator::{Locked, begin, begin_with};
 use crate::driver::stream::queue::{Source, Work};
 
 /// Whether an address of a copy is in device or in host memory.

@@ -2,8 +2,8 @@
 
 use super::copy::finish;
 use crate::driver::handles::Handle;
-use crate::driver::process::simulator::begin_with;
 use crate::driver::result::{Answer, Code};
+use crate::driver::state::simulator::begin_with;
 use crate::driver::stream::queue::Work;
 
 /// Submits a fill of `count` elements, each of `width` bytes.

@@ -1,9 +1,9 @@
 //! Defines the structures by which a caller names a memory location: a device or the host.
 
 use crate::driver::calls::device::device;
-use crate::driver::process::state::State;
 use crate::driver::report::failures::not_simulated;
 use crate::driver::result::{Answer, Code};
+use crate::driver::state::State;
 
 /// `CUmemLocation`.
 #[derive(Clone, Copy)]

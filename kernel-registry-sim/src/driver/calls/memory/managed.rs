@@ -4,9 +4,9 @@ use super::location::Location;
 use crate::driver::calls::device::device;
 use crate::driver::handles::Handle;
 use crate::driver::memory::blocks::Kind;
-use crate::driver::process::simulator::{begin, begin_with};
-use crate::driver::process::state::State;
 use crate::driver::result::{Answer, Code};
+use crate::driver::state::State;
+use crate::driver::state::simulator::{begin, begin_with};
 use crate::driver::stream::queue::Work;
 
 /// `CU_DEVICE_CPU`.

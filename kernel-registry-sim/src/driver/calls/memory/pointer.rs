@@ -2,10 +2,10 @@
 
 use crate::driver::caller::arguments::Out;
 use crate::driver::memory::blocks::{Block, Kind};
-use crate::driver::process::simulator::begin;
-use crate::driver::process::state::State;
 use crate::driver::report::failures::not_simulated;
 use crate::driver::result::{Answer, Code};
+use crate::driver::state::State;
+use crate::driver::state::simulator::begin;
 
 /// Values of `CUpointer_attribute`.
 const CONTEXT: u32 = 1;

@@ -7,9 +7,9 @@ use crate::driver::caller::arguments::{In, Out};
 use crate::driver::calls::device::device;
 use crate::driver::handles::Handle;
 use crate::driver::memory::blocks::{Block, Kind};
-use crate::driver::process::simulator::{begin, begin_with};
 use crate::driver::report::failures::not_simulated;
 use crate::driver::result::{Answer, Code};
+use crate::driver::state::simulator::{begin, begin_with};
 use crate::driver::stream::queue::{Stream, Work};
 
 /// A `CUmemPoolProps`, the driver's description of a memory pool.
@@ -70,7 +70,7 @@ calls! {
         }
         memory.starting_at(pointer, is_kind)?;
         memory.may_free(pointer)?;
-        memory.will_be_there(pointer, false);
+        memory.set_allocated_after_pending_work(pointer, false);
         drop(memory);
         state.submit(stream, Work::Free(pointer), None)?;
         Ok(())

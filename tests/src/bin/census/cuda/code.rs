@@ -54,7 +54,8 @@ pub(crate) fn functions(module: sys::CUmodule) -> Done<Vec<sys::CUfunction>> {
     Ok(functions)
 }
 
-/// Returns the function of a kernel that is alone in its image. The function is enumerated, because a look-up by name would load it.
+/// Returns the function of a kernel that is alone in its image, by enumeration, because a lookup by name
+/// would load it.
 pub(crate) fn enumerated_function(kernel: &KernelInfo) -> Done<sys::CUfunction> {
     let functions = functions(load_module(kernel)?)?;
     functions.first().copied().ok_or(Failed("the module has no functions".into()))
@@ -115,7 +116,8 @@ pub(crate) fn set_function_attribute(
 
 /// Returns the number of blocks of a function that fit on a multiprocessor.
 pub(crate) fn occupancy(function: sys::CUfunction) -> Done<i32> {
-    // SAFETY: the handle is a function of the current context, or a library's kernel, which the driver accepts too.
+    // SAFETY: the handle is a function of the current context, or a library's kernel, which the driver
+    // accepts too.
     get("cuOccupancyMaxActiveBlocksPerMultiprocessor", |blocks| unsafe {
         sys::cuOccupancyMaxActiveBlocksPerMultiprocessor(blocks, function, 128, 0)
     })
@@ -191,7 +193,8 @@ pub(crate) fn launch(
 ) -> Done {
     let (args, none) = (args.as_mut_ptr(), ptr::null_mut());
     let LaunchConfig { grid: [gx, gy, gz], block: [bx, by, bz], shared, cluster, cooperative, .. } = *config;
-    // SAFETY: callers pass arguments of the kernel's types. The structures are plain data, for which zero is valid.
+    // SAFETY: callers pass arguments of the kernel's types. The structures are plain data, for which zero is
+    // valid.
     unsafe {
         if let Some([x, y, z]) = cluster {
             let mut attribute: sys::CUlaunchAttribute = zeroed();

@@ -35,8 +35,8 @@ pub(crate) fn free_async(memory: sys::CUdeviceptr, stream: sys::CUstream) -> Don
     call("cuMemFreeAsync", unsafe { sys::cuMemFreeAsync(memory, stream) })
 }
 
-/// Returns a device's memory as a location in the driver's structures: a kind and the device's number. These are plain numbers,
-/// because the names of the fields in cudarc depend on the CUDA version.
+/// Returns a device's memory as a location in the driver's structures: a kind and the device's number. Plain
+/// numbers, because the names of cudarc's fields depend on the CUDA version.
 const fn location(device: sys::CUdevice) -> [i32; 2] {
     [sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE as i32, device]
 }
@@ -133,7 +133,8 @@ pub(crate) fn set(memory: sys::CUdeviceptr, bytes: usize) -> Done {
 pub(crate) fn advise(memory: sys::CUdeviceptr, bytes: usize, device: sys::CUdevice) -> Done {
     type Advise = unsafe extern "C" fn(sys::CUdeviceptr, usize, u32, sys::CUdevice) -> sys::CUresult;
     const READ_MOSTLY: u32 = 1;
-    // SAFETY: this is the type of the function that CUDA 8.0 to 12.9 have under this name, and later drivers too.
+    // SAFETY: this is the type of the function that CUDA 8.0 to 12.9 have under this name, and later drivers
+    // too.
     let advise = unsafe { lookup::<Advise>(c"cuMemAdvise", 8_000) };
     let advise = advise.ok_or(Failed("CUDA_ERROR_NOT_FOUND of cuMemAdvise".into()))?;
     // SAFETY: the memory is managed, and has that many bytes.
@@ -149,7 +150,8 @@ pub(crate) fn prefetch(
 ) -> Done {
     type Prefetch =
         unsafe extern "C" fn(sys::CUdeviceptr, usize, sys::CUdevice, sys::CUstream) -> sys::CUresult;
-    // SAFETY: this is the type of the function that CUDA 8.0 to 12.9 have under this name, and later drivers too.
+    // SAFETY: this is the type of the function that CUDA 8.0 to 12.9 have under this name, and later drivers
+    // too.
     let prefetch = unsafe { lookup::<Prefetch>(c"cuMemPrefetchAsync", 8_000) };
     let prefetch = prefetch.ok_or(Failed("CUDA_ERROR_NOT_FOUND of cuMemPrefetchAsync".into()))?;
     // SAFETY: the memory is managed, and has that many bytes.
@@ -181,7 +183,7 @@ pub(crate) fn copy(to: sys::CUdeviceptr, from: sys::CUdeviceptr, bytes: usize) -
     call("cuMemcpyDtoD", unsafe { sys::cuMemcpyDtoD_v2(to, from, bytes) })
 }
 
-/// Copies from the current context to itself, by the function that copies between contexts.
+/// Copies from the current context to itself, with the function that copies between contexts.
 pub(crate) fn copy_peer_async(
     to: sys::CUdeviceptr,
     from: sys::CUdeviceptr,
@@ -234,7 +236,7 @@ pub(crate) fn free_memory() -> Done<usize> {
 /// The unit of virtual memory, in bytes.
 pub(crate) const MAPPED: usize = 2 * MIB;
 
-/// Returns the properties of device memory that will be mapped.
+/// Returns the properties of device memory to map.
 pub(crate) fn pinned(device: sys::CUdevice) -> sys::CUmemAllocationProp {
     let mut properties: sys::CUmemAllocationProp = zero();
     properties.type_ = sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -243,7 +245,7 @@ pub(crate) fn pinned(device: sys::CUdevice) -> sys::CUmemAllocationProp {
     properties
 }
 
-/// Returns the properties of device memory that will be mapped as a tile of an array.
+/// Returns the properties of device memory to map as a tile of an array.
 pub(crate) fn pinned_tile(device: sys::CUdevice) -> sys::CUmemAllocationProp {
     const USAGE_TILE: u16 = 1;
     let mut properties = pinned(device);
@@ -251,7 +253,7 @@ pub(crate) fn pinned_tile(device: sys::CUdevice) -> sys::CUmemAllocationProp {
     properties
 }
 
-/// Returns the properties of device memory that will be mapped, and exported as a file descriptor.
+/// Returns the properties of device memory to map, and to export as a file descriptor.
 pub(crate) fn shareable(device: sys::CUdevice) -> sys::CUmemAllocationProp {
     let mut properties = pinned(device);
     properties.requestedHandleTypes =
@@ -265,7 +267,8 @@ pub(crate) fn map(device: sys::CUdevice) -> Done<sys::CUdeviceptr> {
     let mut access: sys::CUmemAccessDesc = zero();
     access.location = properties.location;
     access.flags = sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-    // SAFETY: the size is a multiple of the device's granularity, and each call uses the results of earlier ones.
+    // SAFETY: the size is a multiple of the device's granularity, and each call uses the results of earlier
+    // ones.
     unsafe {
         let memory = get("cuMemCreate", |memory| sys::cuMemCreate(memory, MAPPED, &properties, 0))?;
         let address =

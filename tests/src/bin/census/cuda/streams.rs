@@ -116,8 +116,8 @@ pub(crate) fn destroy_event(event: sys::CUevent) -> Done {
     call("cuEventDestroy", unsafe { sys::cuEventDestroy_v2(event) })
 }
 
-/// Captures the work that `body` submits to a stream as a graph. Ends the capture even after an error, and returns
-/// the first error.
+/// Captures the work that `body` submits to a stream as a graph. Ends the capture even after an error, and
+/// returns the first error.
 pub(crate) fn capture(stream: sys::CUstream, body: impl FnOnce() -> Done) -> Done<sys::CUgraph> {
     let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL;
     // SAFETY: the stream is one of the current context.
@@ -184,14 +184,14 @@ pub(crate) fn destroy_graph(graph: sys::CUgraphExec) -> Done {
     call("cuGraphExecDestroy", unsafe { sys::cuGraphExecDestroy(graph) })
 }
 
-/// Returns a batch's operation that writes 1 to a word. The operation's 48 bytes hold the kind, the address, the number
-/// and the flags.
+/// Returns a batch's operation that writes 1 to a word. The operation's 48 bytes hold the kind, the address,
+/// the number and the flags.
 pub(crate) fn batch(word: sys::CUdeviceptr) -> [u64; 6] {
     const WRITE: u64 = 2;
     [WRITE, word, 1, 0, 0, 0]
 }
 
-/// Returns the parameters of a node that allocates memory. The driver will store the address in them.
+/// Returns the parameters of a node that allocates memory. The driver stores the address in them.
 pub(crate) fn allocation_node(bytes: usize) -> sys::CUDA_MEM_ALLOC_NODE_PARAMS {
     let mut node: sys::CUDA_MEM_ALLOC_NODE_PARAMS = zero();
     (node.poolProps, node.bytesize) = (pool_properties(0), bytes);

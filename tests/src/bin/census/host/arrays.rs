@@ -1,4 +1,4 @@
-//! Rows for arrays, and for the textures and surfaces through which kernels access them.
+//! Rows for arrays, and for the textures and surfaces that give kernels access to them.
 
 use kernel_registry::cudarc::driver::sys;
 

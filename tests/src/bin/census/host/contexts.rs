@@ -72,11 +72,12 @@ fn contexts() -> Vec<Row> {
     ]
 }
 
-/// A resource of a device: some of its multiprocessors. The driver's structure has 144 bytes, or 152 since CUDA 13.1.
+/// Some of a device's multiprocessors, as a resource. The driver's structure has 144 bytes, or 152 since CUDA
+/// 13.1.
 type Resource = [u64; 32];
 const MULTIPROCESSORS: u32 = 1;
 
-/// Describes a part of the device that has at least 16 multiprocessors.
+/// Describes a part of the device with at least 16 multiprocessors.
 fn described(bench: &Bench) -> Done<Handle> {
     let (mut all, mut part, mut rest): (Resource, Resource, Resource) = Default::default();
     let mut groups = 1_u32;
@@ -142,7 +143,7 @@ fn green() -> Vec<Row> {
     ]
 }
 
-/// Makes a call that stores a handle, and drops the handle.
+/// Makes a call that stores a handle, and drops it.
 fn found(ask: impl FnOnce(*mut Handle) -> Done) -> Done {
     let mut handle = NULL;
     ask(&raw mut handle)
@@ -221,7 +222,7 @@ fn tools() -> Vec<Row> {
     ]
 }
 
-/// Encodes a matrix as a tensor map. The host does this without the device.
+/// Encodes a matrix as a tensor map, which the host does without the device.
 fn tensor_map() -> Done {
     #[repr(align(64))]
     struct Map([u64; 16]);

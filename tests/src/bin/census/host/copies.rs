@@ -1,4 +1,5 @@
-//! Rows for copies and for setting memory, with and without a stream: arrays, rectangles, and the other sizes of words.
+//! Rows for copies and for setting memory, with and without a stream: arrays, rectangles, and the other sizes
+//! of words.
 
 use kernel_registry::cudarc::driver::sys;
 
@@ -100,7 +101,7 @@ pub(crate) fn rows() -> Vec<Row> {
             cuda::synchronize_stream(bench.tried_stream)
         }),
         with("cuMemcpyBatchAsync", places, |bench, Places { memory: [mut to, mut from], .. }| {
-            // The attributes ask for stream order, and give no hints.
+            // The attributes ask for stream order, without hints.
             let (mut attributes, mut index, mut bytes) = ([1_u64, 0, 0, 0], 0_usize, BYTES);
             driver!(cuMemcpyBatchAsync_v2(
                 &raw mut to,

@@ -50,7 +50,8 @@ fn graphs(bench: &Bench) -> Done<Graphs> {
 
 type Change = fn(Graphs, &mut sys::CUDA_KERNEL_NODE_PARAMS) -> Done;
 
-/// Returns rows that change a node to a library's kernel: not loaded, in a library that the context has, and loaded.
+/// Returns rows that change a node to a library's kernel: not loaded, in a library that the context has, and
+/// loaded.
 fn change(name: &str, change: Change) -> [Row; 3] {
     let changed = |name: &str, kernel: fn(&Bench) -> Done<sys::CUkernel>| {
         row(name, move |bench| {
@@ -65,7 +66,8 @@ fn change(name: &str, change: Change) -> [Row; 3] {
     ]
 }
 
-/// Returns a kernel node's parameters in the structure for nodes of any kind: the kind, three words of 32 bits, and 232 bytes of parameters.
+/// Returns a kernel node's parameters in the structure for all kinds of nodes: the kind, three 32-bit words,
+/// and 232 bytes of parameters.
 fn generic(node: &sys::CUDA_KERNEL_NODE_PARAMS) -> [u64; 32] {
     let mut params = [0_u64; 32];
     // SAFETY: the parameters are plain data without padding, and fit into the structure.

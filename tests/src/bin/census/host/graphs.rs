@@ -1,4 +1,4 @@
-//! Rows for whole graphs, and for nodes that launch no kernel.
+//! Rows for whole graphs, and for nodes that don't launch kernels.
 
 use std::ffi::c_void;
 
@@ -182,7 +182,7 @@ fn instances() -> Vec<Row> {
             create!(cuGraphInstantiateWithFlags(graph, LAUNCHED_BY_DEVICE)).map(drop)
         }),
         with("cuGraphInstantiateWithParams_uploading", captured, |bench, graph| {
-            // The structure has the flags, the stream for the upload, and two words that the driver sets.
+            // The structure has the flags, the stream for the upload, and two words for the driver to set.
             let mut params = [UPLOADS, bench.tried_stream.addr() as u64, 0, 0];
             create!(cuGraphInstantiateWithParams(graph, params.as_mut_ptr())).map(drop)?;
             cuda::synchronize_stream(bench.tried_stream)
@@ -199,7 +199,7 @@ fn instances() -> Vec<Row> {
     ]
 }
 
-/// Creates a graph that allocates memory and frees it, and instantiates the graph.
+/// Creates and instantiates a graph that allocates memory and frees it.
 fn allocating() -> Done<(sys::CUgraph, sys::CUgraphExec)> {
     let graph = cuda::new_graph()?;
     let (mut params, mut asked) = (cuda::allocation_node(MIB), cuda::allocation_node(MIB));
@@ -251,7 +251,7 @@ fn memory() -> Vec<Row> {
     ]
 }
 
-/// Returns rows for user objects, which live as long as the graphs that hold them.
+/// Returns rows for user objects, which live as long as the graphs that own them.
 fn objects() -> Vec<Row> {
     vec![call("user_objects", |_| {
         const MOVES: u32 = 1;

@@ -1,5 +1,5 @@
-//! Rows for memory of another process, and for events that other processes may use. The other process runs this executable too,
-//! and ends when its standard input ends.
+//! Rows for memory of another process, and for events that other processes may use. The other process also
+//! runs this executable, and ends when its standard input does.
 
 use std::env;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -11,7 +11,7 @@ use crate::cuda::{self, Done, Failed, Handle, MIB, create, driver};
 use crate::host::{row, with};
 use crate::row::{Row, attempt};
 
-/// The flags of an event that several processes use. Such an event must not measure time.
+/// The flags of an event for several processes, which must not measure time.
 const INTERPROCESS: u32 = 4 | 2;
 
 pub(crate) fn rows() -> Vec<Row> {
@@ -53,7 +53,7 @@ fn handle_of_event(event: Handle) -> Done<Bytes> {
     Ok(handle.reserved)
 }
 
-/// The other process, which ends when this value is dropped.
+/// The other process, which ends when this is dropped.
 struct Other {
     handle: Bytes,
     process: Child,
@@ -95,7 +95,7 @@ impl Drop for Other {
 
 /// Shares memory with the parent process until standard input ends. Prints the memory's handle, or the error.
 pub(crate) fn share() {
-    // The shared memory lives only as long as its context, so the context is kept.
+    // The shared memory only lives as long as its context, so that is kept.
     let context = kernel_registry::context(0).map_err(|error| Failed(error.to_string()));
     match context.as_ref().map_err(Failed::clone).and_then(|_| handle_of_memory(cuda::alloc(MIB)?)) {
         Ok(bytes) => println!("{}", bytes.map(|byte| byte.to_string()).join(" ")),

@@ -1,4 +1,4 @@
-//! Rows for calls that take a kernel: does the call load the kernel?
+//! Rows for calls that take a kernel: does the call load it?
 
 use std::ffi::c_char;
 use std::ptr;
@@ -15,7 +15,7 @@ const REGISTERS: FunctionAttribute = FunctionAttribute::CU_FUNC_ATTRIBUTE_NUM_RE
 const DYNAMIC: FunctionAttribute = FunctionAttribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
 
 pub(crate) fn rows() -> Vec<Row> {
-    // The module `calls` has this row for a library that is in no context.
+    // The module `calls` has this row for a library that isn't in any context.
     let got = with("cuKernelGetFunction_cold_in_context", cold_in_context, |_, kernel| {
         cuda::function_of_kernel(kernel).map(drop)
     });
@@ -23,12 +23,12 @@ pub(crate) fn rows() -> Vec<Row> {
     rows.chain(functions().into_iter().flatten()).chain([got]).collect()
 }
 
-/// Returns a library's kernel that is not loaded, and whose library is in no context.
+/// Returns a library's kernel that isn't loaded, and whose library isn't in any context.
 pub(crate) fn cold(_: &Bench) -> Done<sys::CUkernel> {
     cuda::kernel(cuda::load_library(small::INFO)?, small::INFO)
 }
 
-/// Returns a kernel that is not loaded, of a library that the context has.
+/// Returns a kernel that isn't loaded, of a library that the context has.
 pub(crate) fn cold_in_context(_: &Bench) -> Done<sys::CUkernel> {
     let library = cuda::load_library(small::INFO)?;
     cuda::module_of_library(library)?;
@@ -58,7 +58,7 @@ fn of_either(name: &str, call: fn(&Bench, sys::CUfunction) -> Done) -> [Row; 3] 
     [cold, with(&format!("{name}_cold_in_context"), cold_in_context, call), loaded]
 }
 
-/// Returns rows for a call that takes a function: one that is not loaded, and one that is loaded.
+/// Returns rows for a call that takes a function: one that isn't loaded, and one that is.
 fn of_function(name: &str, call: fn(&Bench, sys::CUfunction) -> Done) -> [Row; 2] {
     [
         with(&format!("{name}_cold"), |bench| cold(bench).map(cuda::as_function), call),
@@ -138,7 +138,7 @@ fn occupancy() -> Vec<[Row; 3]> {
     ]
 }
 
-/// Returns rows for driver functions that accept no library kernel.
+/// Returns rows for driver functions that don't accept a library's kernel.
 fn functions() -> Vec<[Row; 2]> {
     let rows = vec![
         of_function("cuFuncGetAttribute", |_, function| {

@@ -25,7 +25,7 @@ pub(crate) fn rows() -> Vec<Row> {
     [libraries(), modules(), linker()].into_iter().flatten().collect()
 }
 
-/// Returns rows for a call with a library that the context does not have yet, and with one that the context has.
+/// Returns rows for a call with a library that the context doesn't have yet, and with one that it has.
 fn of_library(name: &str, kernel: &'static KernelInfo, call: fn(sys::CUlibrary) -> Done) -> [Row; 2] {
     let called = |name: &str, loads: bool| {
         row(name, move |_| {
@@ -70,7 +70,7 @@ fn libraries() -> Vec<Row> {
     rows
 }
 
-/// A temporary file, which is removed when this value is dropped.
+/// A temporary file, which is removed when this is dropped.
 struct File {
     path: PathBuf,
     name: CString,
@@ -82,7 +82,7 @@ impl Drop for File {
     }
 }
 
-/// Returns the image of a kernel without the zero byte that PTX in memory needs at its end.
+/// Returns a kernel's image without the zero byte that PTX in memory needs at its end.
 fn image(kernel: &KernelInfo) -> &[u8] {
     kernel.image().map_or(&[], |image| image.bytes())
 }

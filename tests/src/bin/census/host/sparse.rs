@@ -7,14 +7,14 @@ use crate::cuda::{self, Done, Handle, create, driver};
 use crate::host::with;
 use crate::row::Row;
 
-/// The driver's structure that maps memory to a tile. Its kinds are numbers of CUDA's header.
+/// The driver's structure that maps memory to a tile. Its kinds are numbers in CUDA's header.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct Tile {
     resource_kind: u32,
     resource: u64,
     part_kind: u32,
-    /// The next field is aligned to eight bytes, because it is in a union with a field of 64 bits.
+    /// Aligns the next field to eight bytes, because that's in a union with a 64-bit field.
     padding: u32,
     level: u32,
     layer: u32,
@@ -32,7 +32,7 @@ struct Tile {
 const MAP: u32 = 1;
 const UNMAP: u32 = 2;
 
-/// Returns the mapping of a sparse array's first tile, which is not applied yet.
+/// Returns the mapping of a sparse array's first tile, not applied yet.
 fn tile(bench: &Bench) -> Done<Tile> {
     const SPARSE: u32 = 64;
     let description = sys::CUDA_ARRAY3D_DESCRIPTOR {

@@ -16,7 +16,7 @@ fn released(bench: &Bench) -> Done<u64> {
     let address = cuda::map(bench.device())?;
     let mut memory = 0_u64;
     driver!(cuMemRetainAllocationHandle(&raw mut memory, address))?;
-    // This call releases the handle of `map`. The row itself releases the retained handle, which is the last.
+    // Releases the handle of `map`. The row itself releases the retained handle, which is the last one.
     driver!(cuMemRelease(memory))?;
     driver!(cuMemUnmap(address, MAPPED))?;
     Ok(memory)

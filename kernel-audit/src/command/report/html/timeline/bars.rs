@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::axis::{NARROWEST, Span, x};
 use crate::command::process::is_late;
 use crate::command::report::words::{Time, short, subject, while_resident};
-use crate::record::{Event, Kind, PTX};
+use crate::record::{Event, Kind};
 
 /// How an event is drawn. Later variants are drawn over earlier variants.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,7 +24,9 @@ impl Look {
         match event.kind {
             Kind::Load => Look::Load,
             Kind::Compile => Look::Compile,
-            Kind::Image if *event.subject == *PTX => Look::Compile,
+            Kind::Image if event.subject.image().is_some_and(|image| image.format.is_compiled()) => {
+                Look::Compile
+            }
             Kind::Image => Look::Image,
             Kind::Resize => Look::Resize,
             Kind::Hang => Look::Hang,

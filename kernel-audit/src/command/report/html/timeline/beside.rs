@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, HashSet};
 use crate::command::process::Process;
 use crate::command::report::streams;
 use crate::command::report::words::brief;
-use crate::hang::Lines;
 use crate::record::Kind;
 
 /// A stretch of a lane that no event of its own draws.
@@ -29,37 +28,29 @@ pub(super) fn beside(process: &Process) -> Beside {
     let hangs: Vec<_> = process.of_kind(Kind::Hang).collect();
     let hanging: HashSet<_> = hangs.iter().map(|hang| hang.thread).collect();
     for hang in hangs.iter().take(HANGS) {
-        let (lines, details) = Lines::parse(&hang.text);
+        let Some(explanation) = &hang.explanation else { continue };
         let to = hang.begun.saturating_add(hang.took);
-        for words in &lines.beside {
-            let Some(stream) = streams::in_words(words) else { continue };
-            let from = streams::last_launch(&process.report, stream, to).unwrap_or(hang.begun);
+        for running in explanation.busy.iter().flatten().filter(|running| !running.is_own) {
+            let from = streams::last_launch(&process.report, running.stream, to).unwrap_or(hang.begun);
+            let words = running.to_string();
             let title = words.split('`').map(brief).collect::<Vec<_>>().join("`");
-            found.streams.entry(stream).or_default().push(Mark { from, to, class: "resident", title });
+            let mark = Mark { from, to, class: "resident", title };
+            found.streams.entry(running.stream).or_default().push(mark);
         }
-        for words in details {
-            let Some((thread, call)) = other_thread(words) else { continue };
-            // A thread whose own call hangs has an event.
-            if !hanging.contains(&thread) {
-                let title = format!("in {call} while `{}` does not return", hang.call);
-                let mark = Mark { from: hang.begun, to, class: "hang", title };
-                found.threads.entry(thread).or_default().push(mark);
-            }
+        // A thread whose own call hangs has an event.
+        for other in explanation.threads.iter().filter(|other| !hanging.contains(&other.thread)) {
+            let title = format!("in `{}` while `{}` does not return", other.call, hang.call);
+            let mark = Mark { from: hang.begun, to, class: "hang", title };
+            found.threads.entry(other.thread).or_default().push(mark);
         }
     }
     found
 }
 
-/// Reads `Thread 7 is in `cuStreamSynchronize` meanwhile.`
-fn other_thread(words: &str) -> Option<(u32, &str)> {
-    let (thread, call) = words.strip_prefix("Thread ")?.split_once(" is in ")?;
-    Some((thread.parse().ok()?, call.strip_suffix(" meanwhile.")?))
-}
-
 #[cfg(test)]
 mod tests {
     use crate::command::process::with_names;
-    use crate::record::{Activity, Event, Report};
+    use crate::record::{Activity, Event, Explanation, Report, Running, ThreadInCall, Work};
 
     use super::*;
 
@@ -67,9 +58,13 @@ mod tests {
     fn what_runs_and_who_waits_beside_a_hang_is_drawn() {
         let mut hang = Event::default();
         (hang.kind, hang.begun, hang.took, hang.thread) = (Kind::Hang, 500, 1000, 1);
-        hang.text = "where: x\ncalls: `a`\nbeside: `_Z4spini` runs in stream 0x20\nwhy: w\ncure: c\n\
-                     Thread 1 is in `cuCtxSynchronize` meanwhile.\nThread 7 is in `cuMemAlloc` meanwhile."
-            .into();
+        let what = Work::Kernel { symbol: "_Z4spini".into() };
+        let in_call = |thread, call: &str| ThreadInCall { thread, call: call.into() };
+        hang.explanation = Some(Box::new(Explanation {
+            busy: Some(vec![Running { stream: 0x20, what, ..Running::default() }]),
+            threads: vec![in_call(1, "cuCtxSynchronize"), in_call(7, "cuMemAlloc")],
+            ..Explanation::none()
+        }));
         let mut sample = Activity::default();
         (sample.at, sample.stream) = (400, 0x20);
         let mut report = Report::default();
