@@ -46,12 +46,14 @@ fn add_findings<'a>(mut causes: Vec<Cause<'a>>, report: &'a Report) -> Vec<Cause
 }
 
 /// Returns whether a preload prevents this finding.
+#[doc(hidden)]
 pub fn is_preloadable(finding: &Event) -> bool {
     rules::named(&finding.rule).is_some_and(|rule| rule.can_be_preloaded)
 }
 
 /// Returns who is to follow a remedy: the author of the function that made the call. Of a Python function the file and the line are
 /// known: `serve.py:42 forward`.
+#[doc(hidden)]
 pub fn reader(caller: &str, uses_kernel_registry: bool) -> Reader {
     let has_line = |word: &str| {
         let line = word.rsplit_once(':').map_or("", |(_, line)| line);
@@ -66,6 +68,7 @@ pub fn reader(caller: &str, uses_kernel_registry: bool) -> Reader {
 
 /// Returns whether calls under this rule wait for all that runs on the device. Others wait for work that the program
 /// named, or for a thread that does so.
+#[doc(hidden)]
 pub fn waits_for_device(rule: &Rule) -> bool {
     *rule != rules::SYNCHRONIZE && *rule != rules::LOCKED
 }

@@ -8,5 +8,7 @@ mod files;
 mod result;
 
 pub use digest::{Digest, Hasher};
+#[doc(hidden)]
 pub use files::{file_name, read, store};
+#[doc(hidden)]
 pub use result::{Cached, Dependency, Part, PathState};

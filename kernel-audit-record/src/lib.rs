@@ -14,7 +14,6 @@ pub mod causes;
 pub mod fnv1a;
 #[doc(hidden)]
 pub mod hang;
-#[doc(hidden)]
 pub mod kept;
 pub mod preload;
 pub mod record;

@@ -42,6 +42,7 @@ use origin::HEADER;
 pub use origin::{How, Malformed, Origin};
 pub use ptx::{Ptx, baked_file, baked_key};
 
+#[doc(inline)]
 pub use crate::kept::Digest;
 
 /// The word that stands for an image in a context, in a list of kernels.

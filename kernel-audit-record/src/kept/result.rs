@@ -12,6 +12,7 @@ const MOST: u32 = 1 << 16;
 
 /// A cached result: everything that NVRTC returned for a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[doc(hidden)]
 pub struct Cached {
     /// The digest of the program, its options and the compiler.
     pub key: Digest,
@@ -27,6 +28,7 @@ pub struct Cached {
 
 /// Something that the compiler has read.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[doc(hidden)]
 pub enum Dependency {
     Path {
         path: Vec<u8>,
@@ -42,6 +44,7 @@ pub enum Dependency {
 
 /// The state of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(hidden)]
 pub enum PathState {
     Missing,
     Folder,
@@ -53,6 +56,7 @@ pub enum PathState {
 
 /// The result of one function, such as `nvrtcGetPTX`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[doc(hidden)]
 pub struct Part {
     /// The returned code: 0 is success.
     pub answer: u32,

@@ -8,6 +8,7 @@ use std::str::FromStr;
 use kernel_registry_format::{Printable, is_control};
 
 /// What preloads of all versions begin with.
+#[doc(hidden)]
 pub const BEGIN: &str = "kernel-registry preload ";
 /// The first line of a preload.
 pub(super) const HEADER: &str = "kernel-registry preload 1";

@@ -6,24 +6,30 @@ use super::slot::Slot;
 use super::texts::LONGEST;
 
 /// The first bytes of a record.
+#[doc(hidden)]
 pub const MAGIC: u64 = u64::from_le_bytes(*b"kr-audit");
 /// The version of the format. A reader refuses other versions.
+#[doc(hidden)]
 pub const VERSION: u32 = 14;
 
 /// The number of threads that can have a slot.
+#[doc(hidden)]
 pub const SLOTS: usize = 1024;
 /// The number of samples that a record has room for.
+#[doc(hidden)]
 pub const SAMPLES: usize = 65_536;
 /// The most events that a record can have room for.
+#[doc(hidden)]
 pub const MOST: u32 = 1 << 24;
 /// The bytes of the largest record.
 pub const LARGEST: u64 = size(MOST as usize) as u64;
 /// The bytes for strings in a record.
+#[doc(hidden)]
 pub const STRINGS: usize = 4 << 20;
 
 /// The header, with which the file begins.
-#[doc(hidden)]
 #[repr(C)]
+#[doc(hidden)]
 pub struct Header {
     pub magic: AtomicU64,
     pub version: AtomicU32,
@@ -74,17 +80,17 @@ pub struct Header {
 }
 
 /// A string in the record: the offset of its length, which its bytes follow. 0 means no string.
-#[doc(hidden)]
 #[repr(transparent)]
 #[derive(Default)]
+#[doc(hidden)]
 pub struct Text(pub AtomicU32);
 
 const _: () = assert!(size_of::<Slot>() == 64);
 
 /// How long a thread's call has been in progress, once that is long. The process's own thread writes it, so a call needs no clock. It is about
 /// the call in the thread's slot if thread and number of calls are the same.
-#[doc(hidden)]
 #[repr(C)]
+#[doc(hidden)]
 pub struct LongCall {
     pub thread: AtomicU32,
     pub sequence: AtomicU64,
@@ -93,9 +99,9 @@ pub struct LongCall {
 }
 
 /// A sample: the number of kernels that were launched in a stream since the sample before.
-#[doc(hidden)]
 #[repr(C)]
 #[derive(Default)]
+#[doc(hidden)]
 pub struct Sample {
     /// The time in nanoseconds since the start; 0 while the sample is being written.
     pub at: AtomicU64,
@@ -106,9 +112,9 @@ pub struct Sample {
 }
 
 /// An event, with the fields of [`Event`](super::Event).
-#[doc(hidden)]
 #[repr(C)]
 #[derive(Default)]
+#[doc(hidden)]
 pub struct RawEvent {
     /// The [`Kind`](super::Kind), or 0 while the event is being written.
     pub kind: AtomicU16,
@@ -137,8 +143,8 @@ pub struct RawEvent {
 }
 
 /// The part of the file before its events, which follow as an array.
-#[doc(hidden)]
 #[repr(C)]
+#[doc(hidden)]
 pub struct Layout {
     pub header: Header,
     pub slots: [Slot; SLOTS],
@@ -148,6 +154,7 @@ pub struct Layout {
 }
 
 /// Returns the bytes of a record with room for `room` events.
+#[doc(hidden)]
 pub const fn size(room: usize) -> usize {
     size_of::<Layout>() + room * size_of::<RawEvent>()
 }
@@ -158,6 +165,7 @@ pub const fn size(room: usize) -> usize {
 /// # Safety
 ///
 /// `record` is a mapped record of this process.
+#[doc(hidden)]
 pub unsafe fn write(record: *const Layout, text: &[u8], has_room: impl Fn(usize) -> bool) -> u32 {
     if text.is_empty() {
         return 0;

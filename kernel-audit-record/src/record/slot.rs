@@ -6,8 +6,8 @@
 use super::sync::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// A slot: a thread, and its call in progress.
-#[doc(hidden)]
 #[repr(C, align(64))]
+#[doc(hidden)]
 pub struct Slot {
     pub thread: AtomicU32,
     /// The call in progress, by its number in the table of hooks, counted from 1; or 0.
@@ -29,8 +29,8 @@ pub struct Slot {
 }
 
 /// What a thread writes into its slot when a call begins.
-#[doc(hidden)]
 #[derive(Clone, Copy)]
+#[doc(hidden)]
 pub struct Entry {
     pub call: u32,
     pub subject: u64,
@@ -42,8 +42,8 @@ pub struct Entry {
 }
 
 /// A call in progress, as another thread sees it. While a thread's call stays equal, it has not returned.
-#[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(hidden)]
 pub struct InProgress {
     /// The thread. Another thread can take the slot of a thread that has ended.
     pub thread: u32,

@@ -17,6 +17,7 @@ use super::read::u64_at;
 /// # Errors
 ///
 /// The file is not the one with this inode, cannot be written, or its file system has no holes.
+#[doc(hidden)]
 pub fn trim(path: &Path, inode: u64) -> io::Result<()> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let file = File::options().read(true).write(true).custom_flags(flags).open(path)?;
