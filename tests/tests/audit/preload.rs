@@ -429,7 +429,7 @@ fn a_stale_preload_is_reported_and_the_program_goes_on() {
     };
     for (lines, why) in [
         (format!("{image}\n    late\n    gone"), "CUDA_ERROR_NOT_FOUND"),
-        (format!("library 0000000000000001 64 0x0 {path}"), "another version"),
+        (format!("library 0000000000000001 64 0x0 {path}"), "has changed since it was recorded"),
         ("library 0000000000000001 64 0x0 /no/such/file".to_owned(), "no such file"),
         (format!("library 0000000000000001 64 0xffffffffffffffff {path}"), "shorter"),
         ("library 0000000000000001 64 0x0 /dev/zero".to_owned(), "shorter"),
