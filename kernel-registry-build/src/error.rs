@@ -418,7 +418,7 @@ mod tests {
             NoNvrtc => "install NVRTC 12.0",
             TooNew { compiler: compiler() } => "install NVRTC 12.0",
             Drift { sources: reasons() } => "make them again",
-            OtherVersion { path: path() } => "use equal ones",
+            OtherVersion { path: path() } => "use the same version",
             File { doing: "read", path: path(), error: io::ErrorKind::NotFound.into() } => "",
             Archive { archive: path(), why: text("rename it") } => "rename it",
             Several(vec![Error::NoNvrtc, Error::Drift { sources: reasons() }]) => "make them again",
