@@ -22,6 +22,7 @@ mod replace;
 mod report;
 mod symbols;
 mod together;
+mod trust;
 mod watching;
 
 pub use cli::Audit;

@@ -12,9 +12,9 @@ use super::cli::Reports;
 use super::failure::Failure;
 use super::preload;
 use super::process::Audit;
-use super::program::trust::followed;
 use super::replace::{Format, replace, replaceable};
 use super::report::{html, json, trace};
+use super::trust::followed;
 use crate::preload::Preload;
 
 impl Reports {

@@ -4,7 +4,6 @@
 mod compiled;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fmt;
 use std::fs;
 use std::io::ErrorKind;
 use std::iter;
@@ -20,9 +19,9 @@ use kernel_registry_image::{newest_variant, read as read_image};
 
 use crate::command::failure::Failure;
 use crate::command::process::{Audit, Process, is_finding};
-use crate::command::program::trust::absolute;
 use crate::command::replace::{Format, replace, replaceable, successor};
-use crate::command::report::words::{Time, described_image, image_of_kernel, paragraph, short, subject};
+use crate::command::report::words::{image_of_kernel, short, subject};
+use crate::command::trust::absolute;
 use crate::kept::file_name;
 use crate::preload::{How, IN_CONTEXT, Origin, Preload, Ptx, Sizes, hash, images, keep_copy};
 use crate::record::{self, Event, Kind, Limit, Subject, open_plain};
@@ -318,31 +317,6 @@ fn why_not(event: &Event) -> Option<String> {
         "its image was loaded from a file by its name, or with options, or no copy of it could be kept";
     let image = image_of_kernel(event).map_or(String::new(), |image| format!(" of {image}"));
     (is_load && !event.subject.is_nothing()).then(|| format!("{}{image}: {WHY}", subject(event)))
-}
-
-/// Writes what was preloaded in a process, and what was not.
-pub(crate) fn write(f: &mut fmt::Formatter<'_>, process: &Process) -> fmt::Result {
-    const LISTED: usize = 5;
-    let all = &process.report.preloaded;
-    let (done, failed): (Vec<_>, Vec<_>) = all.iter().partition(|event| event.result == 0);
-    if !done.is_empty() {
-        let took: u64 = done.iter().map(|event| event.took).sum();
-        let none_late = process.report.ready.is_some() && process.findings().next().is_none();
-        let late = if none_late { "; nothing was loaded late" } else { "" };
-        writeln!(f, "  {} x preloaded, {} in all{late}", done.len(), Time(took))?;
-    }
-    for event in failed.iter().take(LISTED) {
-        let what = match &event.subject {
-            Subject::Image(image) => described_image(image),
-            _ => subject(event),
-        };
-        let image = image_of_kernel(event).map_or(String::new(), |image| format!(", {image}"));
-        paragraph(f, &format!("! not preloaded: {what}{image}: {}.", event.reason))?;
-    }
-    match failed.len().checked_sub(LISTED) {
-        None | Some(0) => Ok(()),
-        Some(rest) => writeln!(f, "! and {rest} more; `--json` has all"),
-    }
 }
 
 #[cfg(test)]

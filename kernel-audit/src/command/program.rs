@@ -12,7 +12,6 @@ mod prepare;
 mod python;
 mod signals;
 mod supervise;
-pub(crate) mod trust;
 mod usage;
 
 use std::env;

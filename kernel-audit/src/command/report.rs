@@ -8,6 +8,7 @@ pub(crate) mod hang;
 pub(crate) mod html;
 pub(crate) mod json;
 pub(crate) mod page;
+mod preloaded;
 mod streams;
 mod stretches;
 mod text;

@@ -17,7 +17,7 @@ use kernel_registry_command::libraries;
 use tempfile::{Builder, TempDir};
 
 use crate::command::failure::Failure;
-use crate::command::program::trust::{own_folder, user};
+use crate::command::trust::{own_folder, user};
 use crate::kept::Digest;
 
 /// The name of the parent folder, which remains.

@@ -8,16 +8,15 @@ use kernel_registry_image::readable;
 
 use crate::causes;
 use crate::causes::is_preloadable;
-use crate::command::preload;
 use crate::command::process::{Audit, Process, hang_key, is_late};
 use crate::command::report::comparison::{self, compare_kernels};
 use crate::command::report::compiled;
 use crate::command::report::groups::{self, Group};
-use crate::command::report::hang;
 use crate::command::report::stretches;
 use crate::command::report::words::{
     NOTHING_SEEN, Time, caller, paragraph, processes, short, subject, while_resident,
 };
+use crate::command::report::{hang, preloaded};
 use crate::command::together::Together;
 use crate::record::{Event, Kind};
 
@@ -146,7 +145,7 @@ fn write_process(f: &mut fmt::Formatter<'_>, audit: &Audit, process: &Process, r
             compiled::write(f, &events)?;
         }
     }
-    preload::write(f, process)?;
+    preloaded::write(f, process)?;
     stretches::write(f, process)?;
     for missing in process.missing() {
         writeln!(f, "! {missing}")?;
