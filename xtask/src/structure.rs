@@ -1,4 +1,4 @@
-//! Finds import cycles between files, and crates that depend on a later crate in the workspace's list.
+//! Finds import cycles between files or folders, and crates that depend on a later crate in the workspace's list.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
@@ -9,7 +9,10 @@ use cargo_metadata::{DependencyKind, Metadata, Package};
 use crate::imports::{Imports, read_imports};
 use crate::run::Outcome;
 
-/// Fails if files of a crate import each other, or if a crate depends on a later one. The files of
+/// The imports between files or between folders, each described by the lines that import.
+type Graph = BTreeMap<PathBuf, BTreeMap<PathBuf, String>>;
+
+/// Fails if files or folders of a crate import each other, or if a crate depends on a later one. The files of
 /// integration tests may import each other, because their `main.rs` has both the modules and what these
 /// share.
 pub(crate) fn check_structure(metadata: &Metadata) -> Outcome {
@@ -18,9 +21,12 @@ pub(crate) fn check_structure(metadata: &Metadata) -> Outcome {
     let mut problems = upward_dependencies(&packages, root, &fs::read_to_string(root.join("Cargo.toml"))?);
     let targets = packages.iter().flat_map(|package| &package.targets).filter(|target| !target.is_test());
     for crate_root in targets.map(|target| target.src_path.as_std_path()).collect::<BTreeSet<_>>() {
-        let mut imports = read_imports(crate_root)?;
-        while let Some(circle) = shortest_circle(&imports) {
-            problems.insert(take_circle(&mut imports, &circle, root));
+        let imports = read_imports(crate_root)?;
+        let of_files = graph(&imports, root, |from, to| Some((from.to_owned(), to.to_owned())));
+        for mut graph in [of_files, graph(&imports, root, folders)] {
+            while let Some(circle) = shortest_circle(&graph) {
+                problems.insert(take_circle(&mut graph, &circle));
+            }
         }
     }
     if problems.is_empty() {
@@ -53,13 +59,38 @@ fn upward_dependencies(packages: &[&Package], root: &Path, manifest: &str) -> BT
     problems
 }
 
+/// Returns the imports between the nodes to which `ends` assigns the importing and the imported file.
+fn graph(imports: &Imports, root: &Path, ends: impl Fn(&Path, &Path) -> Option<(PathBuf, PathBuf)>) -> Graph {
+    let mut graph = Graph::new();
+    for (from, of_file) in imports {
+        for (to, (line, path)) in of_file {
+            let Some((start, end)) = ends(from, to) else { continue };
+            let [from, to] = [from, to].map(|file| file.strip_prefix(root).unwrap_or(file).display());
+            *graph.entry(start).or_default().entry(end).or_default() +=
+                &format!("\n  {from}:{line} imports `{path}` of {to}");
+        }
+    }
+    graph
+}
+
+/// Returns, for each of two files, the outermost folder without the other file, if both have one. `a.rs` belongs to
+/// the folder `a`.
+fn folders(from: &Path, to: &Path) -> Option<(PathBuf, PathBuf)> {
+    let (from, to) = (from.with_extension(""), to.with_extension(""));
+    let own = |file: &Path, other: &Path| {
+        let folders = file.ancestors().take_while(|folder| !other.starts_with(folder));
+        folders.last().filter(|folder| folder.is_dir()).map(Path::to_owned)
+    };
+    own(&from, &to).zip(own(&to, &from))
+}
+
 /// Returns the shortest import cycle.
-fn shortest_circle(imports: &Imports) -> Option<Vec<PathBuf>> {
+fn shortest_circle(imports: &Graph) -> Option<Vec<PathBuf>> {
     imports.keys().filter_map(|file| circle_of(imports, file)).min_by_key(Vec::len)
 }
 
-/// Returns the shortest path of imports from a file back to itself, by breadth-first search.
-fn circle_of(imports: &Imports, file: &PathBuf) -> Option<Vec<PathBuf>> {
+/// Returns the shortest path of imports from a file or folder back to itself, by breadth-first search.
+fn circle_of(imports: &Graph, file: &PathBuf) -> Option<Vec<PathBuf>> {
     let mut importers = BTreeMap::new();
     let mut next = VecDeque::from([file]);
     while let Some(from) = next.pop_front() {
@@ -82,13 +113,11 @@ fn circle_of(imports: &Imports, file: &PathBuf) -> Option<Vec<PathBuf>> {
 }
 
 /// Describes a cycle, and removes its imports, so that the next search finds another.
-fn take_circle(imports: &mut Imports, circle: &[PathBuf], root: &Path) -> String {
-    let mut text = "a circle of imports: move what the files share to a file that they all import".to_owned();
+fn take_circle(imports: &mut Graph, circle: &[PathBuf]) -> String {
+    let mut text =
+        "a circle of imports: move what both sides need to a file or folder that they all import".to_owned();
     for (from, to) in circle.iter().zip(circle.iter().cycle().skip(1)) {
-        if let Some((line, path)) = imports.get_mut(from).and_then(|of_file| of_file.remove(to)) {
-            let [from, to] = [from, to].map(|file| file.strip_prefix(root).unwrap_or(file).display());
-            text += &format!("\n  {from}:{line} imports `{path}` of {to}");
-        }
+        text.extend(imports.get_mut(from).and_then(|of_one| of_one.remove(to)));
     }
     text
 }
@@ -157,6 +186,22 @@ mod tests {
         ]);
         assert!(said.contains("src/a.rs:2 imports `crate::b::Growth` of src/b.rs"), "{said}");
         assert!(said.contains("src/b.rs:2 imports `crate::a::A` of src/a.rs"), "{said}");
+    }
+
+    #[test]
+    fn folders_that_import_each_other_are_found() {
+        let said = said_of_crate(&[
+            ("src/lib.rs", "mod a;\nmod b;\nmod c;"),
+            ("src/a.rs", "mod one;\nmod two;\npub struct A;"),
+            ("src/a/one.rs", "use crate::b::B;"),
+            ("src/a/two.rs", "pub struct Two;\nuse crate::c::C;\nuse super::A;"),
+            ("src/b.rs", "mod low;\npub struct B;"),
+            ("src/b/low.rs", "use crate::a::two::Two;"),
+            ("src/c.rs", "pub struct C;"),
+        ]);
+        assert_eq!(said.matches("imports `").count(), 2, "{said}");
+        assert!(said.contains("src/a/one.rs:1 imports `crate::b::B` of src/b.rs"), "{said}");
+        assert!(said.contains("src/b/low.rs:1 imports `crate::a::two::Two` of src/a/two.rs"), "{said}");
     }
 
     #[test]
