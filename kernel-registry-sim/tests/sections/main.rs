@@ -71,6 +71,20 @@ fn ready() -> Outcome<Ready> {
     Ok(Ready { stream: context.new_stream()?, context, warm, words, _turn: turn })
 }
 
+/// Waits until what the test's last kernels held is freed: the next test counts frees.
+impl Drop for Ready {
+    fn drop(&mut self) {
+        soon(|| !threads().contains(&"kernel-registry".to_owned()));
+    }
+}
+
+/// The names of this process's threads. The library watches each kernel that outlives its section in a thread of its own.
+fn threads() -> Vec<String> {
+    let tasks = std::fs::read_dir("/proc/self/task").expect("Linux lists a process's threads");
+    let names = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
+    names.map(|name| name.trim_end().to_owned()).collect()
+}
+
 impl Ready {
     fn launch(&self, resident: Resident<spin_until_flag>) -> Result<Section, ResidentError> {
         self.launch_in(&self.stream, self.words, resident)
