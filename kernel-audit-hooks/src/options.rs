@@ -217,12 +217,7 @@ impl Audit {
 
     /// Returns the audit of this process. If none was installed, the environment configures it.
     pub(crate) fn chosen() -> &'static Audit {
-        // `or_environment` does not run inside `get_or_init`: another thread could hold a lock that `or_environment`
-        // needs, and wait for `get_or_init`.
-        CHOSEN.get().unwrap_or_else(|| {
-            let chosen = Audit::new().or_environment();
-            CHOSEN.get_or_init(|| chosen)
-        })
+        crate::watch::process::fork::once(&CHOSEN, || Audit::new().or_environment())
     }
 
     /// Returns how long a call may take that may only wait for work that takes long, before [`OnHang::Abort`] ends the

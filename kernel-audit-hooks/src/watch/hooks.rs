@@ -46,7 +46,7 @@ pub(crate) fn prepare() -> bool {
     if fork::is_divided() {
         return recording::is_possible();
     }
-    ONCE.call_once(|| {
+    fork::call_once(&ONCE, || {
         call::use_table(HOOKS);
         [busy::forked, section::forked, unloaded::forked, slots::forked, launches::forked]
             .into_iter()

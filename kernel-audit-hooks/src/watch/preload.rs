@@ -35,7 +35,7 @@ pub(crate) fn content(how: How, hash: u64, image: &[u8]) -> Option<Content> {
     type Key = (How, u64, u64);
     static NAMED: OnceLock<HashMap<Key, Vec<&Origin>>> = OnceLock::new();
     let plan = plan()?;
-    let named = NAMED.get_or_init(|| {
+    let named = fork::once(&NAMED, || {
         let mut named: HashMap<Key, Vec<_>> = HashMap::new();
         for origin in plan.images.keys() {
             named.entry((origin.how, origin.bytes, origin.hash)).or_default().push(origin);

@@ -12,6 +12,7 @@ use crate::watch::hang::busy;
 use crate::watch::known::{contexts, handles, owners, stream_counts};
 use crate::watch::loader::real::driver_function;
 use crate::watch::preload;
+use crate::watch::process::fork;
 use crate::watch::record::call::{Call, with_handle};
 use crate::watch::record::slots::during;
 use crate::watch::section::{self, ActiveSection};
@@ -90,7 +91,7 @@ pub(super) fn make_context(call: Call, out: *mut CUcontext, real: impl FnOnce() 
     let result = timed(call, real);
     // `busy::end` is registered after the driver's own exit handlers, so it is called before them.
     // SAFETY: `busy::end` is called without arguments, and stays where it is.
-    ONCE.call_once(|| _ = unsafe { libc::atexit(busy::end) });
+    fork::call_once(&ONCE, || _ = unsafe { libc::atexit(busy::end) });
     with_handle(result, out, |context| {
         contexts::add(context);
         if preload::is_due_with_contexts() {

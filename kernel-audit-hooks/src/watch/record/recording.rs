@@ -128,7 +128,7 @@ fn make() -> *mut Layout {
     }
 
     static HANDLERS: Once = Once::new();
-    HANDLERS.call_once(|| {
+    fork::call_once(&HANDLERS, || {
         // SAFETY: `ended` is called without arguments, and stays where it is.
         unsafe { libc::atexit(ended) };
         fork::in_child(forked);
@@ -142,7 +142,7 @@ fn make() -> *mut Layout {
 /// Returns the time at which the process began to be watched.
 fn start() -> Instant {
     static START: OnceLock<Instant> = OnceLock::new();
-    *START.get_or_init(Instant::now)
+    *fork::once(&START, Instant::now)
 }
 
 /// Returns nanoseconds since the start.
