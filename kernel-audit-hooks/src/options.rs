@@ -125,7 +125,7 @@ impl Audit {
         Audit { ready_file: Some(path.into()), ..self }
     }
 
-    /// Sets how many events of 96 bytes the record has room for: 65,536 by default, and 16,777,216 at most.
+    /// Sets how many events of 104 bytes the record has room for: 65,536 by default, and 16,777,216 at most.
     pub fn events(self, number: u32) -> Self {
         Audit { events: number, ..self }
     }

@@ -85,7 +85,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "MILLISECONDS", default_value_t = 10)]
     pub(crate) slow: u64,
 
-    /// Give each process's record room for so many events, of 96 bytes each
+    /// Give each process's record room for so many events, of 104 bytes each
     #[arg(long, value_name = "NUMBER", default_value_t = 65_536, value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
     pub(crate) events: u32,
 
