@@ -116,7 +116,7 @@ fn look_again() {
         if goes_on {
             event.took.store(nanoseconds(since.elapsed()), Ordering::Relaxed);
         } else {
-            event.has_returned.store(1, Ordering::Release);
+            event.later.store(1, Ordering::Release);
         }
         goes_on
     });

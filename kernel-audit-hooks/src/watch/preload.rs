@@ -55,7 +55,9 @@ pub(crate) fn take(content: Content) -> Option<u64> {
     let context = context_of(content.0);
     let mut state = STATE.lock();
     let handles = state.images.get_mut(&(content, context)).filter(|handles| !handles.is_empty())?;
-    Some(handles.remove(0))
+    let handle = handles.remove(0);
+    state.mark_used(handle);
+    Some(handle)
 }
 
 /// Forgets an image that the program is about to unload. Waits while it's being preloaded from.

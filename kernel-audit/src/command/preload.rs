@@ -4,12 +4,14 @@
 mod compiled;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fs;
+use std::fs::{self, File, TryLockError};
 use std::io::ErrorKind;
 use std::iter;
 use std::mem;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use kernel_registry_command::{many, terminal};
 use kernel_registry_cuda::rules;
@@ -43,6 +45,26 @@ pub(crate) fn read(path: &Path) -> Result<Preload, Failure> {
     Ok(preload)
 }
 
+/// The right to write a preload and what lies with it, which one command has at a time.
+pub(crate) struct Turn {
+    _folder: Option<File>,
+}
+
+impl Turn {
+    /// Waits for the turn, but not forever: the command that has it may be stopped. A folder on another machine may have no
+    /// locks, so there's no wait.
+    pub(crate) fn take(file: &Path) -> Turn {
+        const LONGEST: Duration = Duration::from_secs(60);
+        let begun = Instant::now();
+        let folder = absolute(file).ok().and_then(|file| File::open(file.parent()?).ok());
+        let is_taken = |folder: &File| matches!(folder.try_lock(), Err(TryLockError::WouldBlock));
+        while folder.as_ref().is_some_and(is_taken) && begun.elapsed() < LONGEST {
+            thread::sleep(Duration::from_millis(10));
+        }
+        Turn { _folder: folder }
+    }
+}
+
 /// Fails if a preload cannot be written. The check comes before the program runs, which can take hours.
 pub(crate) fn can_be_recorded(file: &Path) -> Result<(), Failure> {
     let path = absolute(file)?;
@@ -60,9 +82,38 @@ pub(crate) fn can_be_recorded(file: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
+/// What a new preload takes over.
+#[derive(Default)]
+pub(crate) struct Earlier {
+    /// The files from which it was read.
+    pub(crate) files: Vec<PathBuf>,
+    pub(crate) preload: Preload,
+}
+
+impl Earlier {
+    /// Reads a preload, too.
+    pub(crate) fn add(&mut self, path: &Path) -> Result<(), Failure> {
+        self.preload.merge(read(path)?);
+        self.files.push(path.to_owned());
+        Ok(())
+    }
+
+    /// Adds what other commands have written to `file` since it was read.
+    fn with_additions(mut self, file: &Path, now: &Preload) -> Preload {
+        let same = |path: &PathBuf| absolute(path).ok() == absolute(file).ok();
+        if self.files.iter().any(same) {
+            self.preload.merge(now.clone());
+        }
+        self.preload
+    }
+}
+
 /// Writes a preload: what was late in these processes, and what `earlier` names. Copies of images go to the folder
-/// beside the preload. Copies that only the preload's earlier version named are deleted from that folder.
-pub(crate) fn record(file: &Path, audit: &Audit, mut earlier: Preload) -> Result<(), Failure> {
+/// beside the preload. Copies that only the preload's earlier version named are deleted from that folder. The caller has the
+/// [`Turn`].
+pub(crate) fn record(file: &Path, audit: &Audit, earlier: Earlier) -> Result<(), Failure> {
+    let before = read(file).unwrap_or_default();
+    let mut earlier = earlier.with_additions(file, &before);
     let mut others = BTreeSet::new();
     let mut preload = Preload::default();
     audit.processes.iter().for_each(|process| preload.merge(late(audit, process, &mut others)));
@@ -81,7 +132,6 @@ pub(crate) fn record(file: &Path, audit: &Audit, mut earlier: Preload) -> Result
     preload.compiled = compiled;
     preload.merge(earlier);
 
-    let before = read(file).unwrap_or_default();
     let text = format!("{preload}{}", comments(audit, &others));
     replace(file, Format::Preload, &text).map_err(Failure::not_written(file))?;
     let (kernels, images) = (many(preload.kernels(), "kernel"), many(preload.images.len(), "image"));

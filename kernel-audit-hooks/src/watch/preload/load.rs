@@ -134,7 +134,9 @@ fn load_copy(origin: &Origin, kernels: &BTreeSet<String>, copy: usize, stack: &m
     slots::mark_progress(begun);
     match image(origin, copy) {
         Ok(image) => {
-            done(Subject::Image(described), begun);
+            if let Some(event) = done(Subject::Image(described), begun) {
+                STATE.lock().expect_use(image.0, event);
+            }
             load_kernels(origin.how, image.0, described, kernels, stack)
         }
         Err(why) => {
@@ -180,7 +182,7 @@ fn load_kernels(
             Ok(frame) => {
                 *stack = frame.max(*stack);
                 count += 1;
-                done(subject, begun);
+                let _ = done(subject, begun);
             }
             Err(why) => failed(subject, &why),
         }
@@ -323,7 +325,7 @@ fn raise(which: CUlimit, bytes: usize) {
     let (subject, begun) = (Subject::Limit { limit, bytes: bytes as u64, kernel: "" }, now());
     // SAFETY: the call takes two numbers.
     match checked((), |()| unsafe { set(which, bytes) }) {
-        Ok(()) => done(subject, begun),
+        Ok(()) => drop(done(subject, begun)),
         Err(why) => failed(subject, &why),
     }
 }
@@ -336,7 +338,7 @@ fn set_up(Prime { printf, assert, heap, .. }: Prime) {
     let (subject, begun) = (Subject::Buffers { printf, assert, heap }, now());
     let names: Vec<_> = wanted.kernels().collect();
     match library_of_ours(image).and_then(|image| launch_each(image, &names)) {
-        Ok(()) => done(subject, begun),
+        Ok(()) => drop(done(subject, begun)),
         Err(why) => failed(subject, &why),
     }
 }
