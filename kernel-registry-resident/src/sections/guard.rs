@@ -11,7 +11,7 @@ use super::ResidentGrid;
 use super::frees::free_due;
 use super::state::{Live, lock_state};
 
-/// How long a new section waits for frees in progress. These frees only wait for kernels that aren't resident.
+/// How long a new section waits for frees in progress. These only wait for kernels that aren't resident.
 const FREES_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Guards a resident kernel until the guard is dropped.

@@ -38,8 +38,8 @@ pub(crate) struct ResidentGrid {
 }
 
 impl ResidentGrid {
-    /// Returns this launch as seen from `processors`, some of which it may share. Assumes the worst case: each
-    /// of them has as many blocks as the kernel's fullest multiprocessor.
+    /// Returns this launch as seen from `processors`, some of which it may share. Assumes the worst case:
+    /// each of them has as many blocks as the kernel's fullest multiprocessor.
     pub(crate) fn launch_on(&self, processors: Processors) -> Launch {
         if self.on == processors {
             return self.launch;

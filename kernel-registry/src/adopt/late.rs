@@ -1,5 +1,5 @@
 //! Answers requests of other code for kernels and variables that an adopted module lacks. A kernel that is not warm is loaded as at
-//! a late launch. If that fails, or for a variable, the whole image is loaded, as if it were not adopted.
+//! a late launch. If that fails, or if no piece has the variable, the whole image is loaded, as if it were not adopted.
 
 use std::ffi::{CStr, CString};
 use std::panic::{self, AssertUnwindSafe};

@@ -51,7 +51,7 @@ pub fn pointer<T>(pointer: impl PointerTo<T>, launch: &Launch<'_>) -> CUdevicept
     pointer.address()
 }
 
-/// Returns a pointer to an argument, as the driver takes it. It's only mutable in its type: the driver doesn't write through it.
+/// Returns a pointer to an argument for the driver, which takes a mutable pointer, but only reads through it.
 #[inline]
 pub const fn argument<T>(value: &T) -> *mut c_void {
     (&raw const *value).cast_mut().cast()

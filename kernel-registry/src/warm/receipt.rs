@@ -37,7 +37,7 @@ impl Warm {
         self.id
     }
 
-    /// Returns the report of the warm-up.
+    /// Returns the report: what the warm-up found and did.
     pub fn report(&self) -> &Report {
         &self.report
     }

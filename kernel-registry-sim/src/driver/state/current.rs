@@ -49,7 +49,7 @@ impl CurrentContext {
     pub(crate) fn push(self) {
         let before = CURRENT.replace(self);
         if before.context != 0 {
-            // The stack may already be destroyed when the thread ends.
+            // While the thread ends, `BELOW` may already be destroyed.
             let _ = BELOW.try_with(|below| below.borrow_mut().push(before));
         }
     }
