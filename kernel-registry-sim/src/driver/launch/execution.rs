@@ -47,7 +47,7 @@ fn say_if_long(launch: &Launch) {
 /// A running kernel.
 pub(crate) struct Execution {
     grid: Grid,
-    /// The rank of the kernel in the order in which kernels started.
+    /// The kernel's rank in the order of starts.
     order: u64,
     /// The most blocks that run at once, see [`most_blocks`]. `None` for a cooperative launch: all of its blocks run at
     /// once.
@@ -124,7 +124,7 @@ impl Execution {
     }
 
     pub(crate) fn step(&mut self, view: &View<'_>) -> Step {
-        // A panic of the interpreter becomes a driver error. Without that, the program would wait for ever.
+        // A panic of the interpreter becomes a driver error. Otherwise the program would wait forever.
         let stepped = panic::catch_unwind(AssertUnwindSafe(|| self.grid.step(self.budget, view)));
         let Ok(status) = stepped else {
             return Step::Fault {
