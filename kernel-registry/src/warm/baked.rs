@@ -1,5 +1,4 @@
-//! Baked code: machine code of PTX images from a file beside the program, which `cargo kernels bake` made, so that the driver
-//! compiles nothing.
+//! Loads baked code: machine code of PTX images, from a file that `cargo kernels bake` made, so that the driver compiles nothing.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +20,8 @@ use crate::contexts::MachineCode;
 use crate::driver::Code;
 use crate::lock::lock;
 
-/// Names the file, if it is not beside the program. `0` or nothing turns baked code off.
+/// The environment variable with the file's path, if it is not next to the program. `0` or an empty value turns
+/// baked code off, unless the application chose a file.
 const VARIABLE: &str = "KERNEL_REGISTRY_BAKED";
 
 /// Loads the baked code of images that the driver would have to compile, and enters the modules. Returns the places of these images.
@@ -40,15 +40,16 @@ pub(super) fn load(work: &mut Work<'_>, pending: &[&Planned]) -> BTreeSet<usize>
     loaded
 }
 
-/// The path of the file: the application's, that of the variable, or that beside the program if there is such a file.
+/// Returns the path of the file: the one that the application chose, the one in the variable, or the one next to the program, if it
+/// exists.
 fn path(chosen: Option<&Path>) -> Option<PathBuf> {
     match (chosen, env::var_os(VARIABLE)) {
         (Some(chosen), _) => Some(chosen.to_owned()),
         (None, Some(chosen)) => (!chosen.is_empty() && chosen != "0").then(|| chosen.into()),
         (None, None) => {
-            let mut beside = env::current_exe().ok()?.into_os_string();
-            beside.push(baked::SUFFIX);
-            Some(PathBuf::from(beside)).filter(|path| path.exists())
+            let mut default = env::current_exe().ok()?.into_os_string();
+            default.push(baked::SUFFIX);
+            Some(PathBuf::from(default)).filter(|path| path.exists())
         }
     }
 }
