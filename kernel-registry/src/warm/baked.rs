@@ -61,12 +61,12 @@ fn load_from(
     loaded: &mut BTreeSet<usize>,
 ) -> Result<(), NotBaked> {
     let baked = Baked::open(path).map_err(|why| NotBaked::new(path, why))?;
-    let counting = images.iter().map(|image| {
+    let hashed = images.iter().map(|image| {
         let bytes = work.job.plan.images[*image].bytes;
         let is_text = Route::choose(bytes, 0) == Route::Library { text: true };
         if is_text { baked::text(bytes) } else { bytes }
     });
-    let codes = codes(&baked, &counting.collect::<Vec<_>>(), work.device.arch, work.job.threads);
+    let codes = codes(&baked, &hashed.collect::<Vec<_>>(), work.device.arch, work.job.threads);
     for (image, code) in images.into_iter().zip(codes) {
         let file = work.job.plan.images[image].file;
         let Some(code) = code else { continue };
@@ -89,7 +89,7 @@ fn load_from(
 /// The baked code of an image, or `None` if the file has none for it.
 type Found = Option<Result<Vec<u8>, Damage>>;
 
-/// Returns the code of each of these images. Threads make the digests.
+/// Returns the code of each of these images. Several threads compute the keys.
 fn codes(baked: &Baked, images: &[&[u8]], arch: u32, threads: usize) -> Vec<Found> {
     // The largest comes first. If it came last, one thread would work while all others are idle.
     let mut order: Vec<_> = images.iter().enumerate().collect();
@@ -111,7 +111,7 @@ fn codes(baked: &Baked, images: &[&[u8]], arch: u32, threads: usize) -> Vec<Foun
     found.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().collect()
 }
 
-/// Returns the code of an image that fits this architecture best. `image` has only the bytes that count for the key.
+/// Returns the code of an image that fits this architecture best. `image` has only the bytes that go into the key.
 fn code(baked: &Baked, image: &[u8], arch: u32) -> Found {
     let key = sha256(&baked::key_parts(image, ""));
     let entries = baked.entries().filter(|entry| entry.key == key);
