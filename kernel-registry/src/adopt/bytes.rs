@@ -96,7 +96,7 @@ unsafe fn length(image: *const c_void, longest: usize) -> Option<usize> {
     // Bytes are read one by one, because PTX may end after any of them.
     let begins_with = |magic: &[u8]| magic.iter().enumerate().all(|(offset, byte)| at(offset) == *byte);
     let length = if begins_with(b"\x7fELF") {
-        // The sections of an ELF file come before two tables: of sections, and of program headers.
+        // A cubin ends with the table of section headers or the table of program headers, whichever comes last.
         let end = |begin, size| number(begin, 8).saturating_add(number(size, 2) * number(size + 2, 2));
         end(40, 58).max(end(32, 54))
     } else if begins_with(&[0x50, 0xed, 0x55, 0xba]) {

@@ -13,7 +13,7 @@ use crate::driver::{ContextId, Current, Function};
 struct Adopted {
     id: ContextId,
     image: &'static [u8],
-    /// The module that other code gets, one of `modules`. A later warm-up keeps it while it is among them.
+    /// The module that other code gets, one of `modules`. A later warm-up keeps it if it is still among them.
     handle: usize,
     /// The modules of all warm kernels. There are several if the image was cut into pieces.
     modules: Vec<usize>,

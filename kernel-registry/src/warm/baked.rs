@@ -89,7 +89,7 @@ fn load_from(
 /// The baked code of an image, or `None` if the file has none for it.
 type Found = Option<Result<Vec<u8>, Damage>>;
 
-/// Returns the code of each of these images. Several threads compute the keys.
+/// Returns the code of each of these images. Several threads compute the digests.
 fn codes(baked: &Baked, images: &[&[u8]], arch: u32, threads: usize) -> Vec<Found> {
     // The largest comes first. If it came last, one thread would work while all others are idle.
     let mut order: Vec<_> = images.iter().enumerate().collect();

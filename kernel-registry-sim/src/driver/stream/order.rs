@@ -69,7 +69,7 @@ impl Streams {
         self.get(stream).map_or(true, |stream| stream.has_done(seq))
     }
 
-    /// Returns the work that must end before all work up to the position `ready` is done, or `None` if it's done already.
+    /// Returns the wait for the work up to the position `ready`, or `None` if none of it occupies the device any more.
     pub(crate) fn work_before(&self, device: usize, ready: Ready, because: WaitReason) -> Option<Behind> {
         let until = ready.unwrap_or(self.last);
         self.is_busy(device, until).then_some(Behind { until, because, reported: false })
