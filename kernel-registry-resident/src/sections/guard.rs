@@ -1,6 +1,7 @@
 //! Defines `Guard`: while it exists, calls that would wait for its resident kernel are refused or delayed.
 
 use std::mem;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -65,16 +66,23 @@ impl Guard {
         const PAUSE: Duration = Duration::from_millis(2);
         let number = self.number;
         let thread = thread::Builder::new().name("kernel-registry".to_owned());
+        let shared = Arc::new(Mutex::new(Some(has_ended)));
+        let kept = shared.clone();
         let guarded = thread.spawn(move || {
-            while !has_ended() {
+            let has_ended = shared.lock().unwrap_or_else(PoisonError::into_inner).take();
+            while has_ended.as_ref().is_some_and(|has_ended| !has_ended()) {
                 thread::sleep(PAUSE);
             }
             // Dropped first, so that the audit makes its deferred calls before the guard allows new ones.
             drop(has_ended);
             drop(Guard { number });
         });
-        // If no thread could be started, the kernel stays guarded forever, because its end goes unnoticed.
-        drop(guarded);
+        // If no thread could be started, the kernel's end goes unnoticed, so it stays guarded forever. It stays so for the
+        // audit, too, which makes its deferred calls when `has_ended` is dropped.
+        match guarded {
+            Ok(_) => drop(kept),
+            Err(_) => mem::forget(kept),
+        }
         mem::forget(self);
     }
 }
