@@ -53,7 +53,7 @@ const OTHERS: [&[u8]; 12] = [
 /// An NVRTC in the process.
 pub(super) struct Nvrtc {
     base: u64,
-    /// Changes if another library takes this number, even at the same address.
+    /// Tells this library from earlier ones with its number.
     generation: usize,
     /// The addresses of NVRTC's own functions, or 0.
     functions: [usize; EXPORTS.len()],
@@ -116,7 +116,8 @@ impl Nvrtc {
     }
 
     /// Returns the digest of everything that identifies the compiler, or why its results can't be cached.
-    /// Opens the builtins as a compilation would: once in a sandbox, the program may not be able to.
+    /// Opens the builtins, as a skipped compilation would have: a program that enters a sandbox later may not be
+    /// able to.
     pub(super) fn identity(&self) -> Result<Digest, String> {
         fork::once(&self.identity, || self.identify()).clone()
     }

@@ -265,8 +265,7 @@ fn module(code: &'static [u8]) -> Result<u64, Why> {
     checked(ptr::null_mut(), |module| unsafe { load(module, code.as_ptr().cast()) }).map(address)
 }
 
-/// Loads a library into the current context, without a particular kernel. Returns a stack frame
-/// of 0 bytes.
+/// Loads a library into the current context, without a particular kernel. Returns a stack frame of 0 bytes.
 fn in_context(image: u64) -> Result<usize, Why> {
     let get = GET_MODULE.get().ok_or_else(too_old)?;
     // SAFETY: the library is loaded.
