@@ -152,7 +152,7 @@ impl Explanation {
         }
     }
 
-    /// Encodes the explanation for a record. Long lists lose their ends, so that the bytes fit into a text of it.
+    /// Encodes the explanation for a record. Long lists lose their ends, so that the bytes fit into one text.
     pub fn to_bytes(&self) -> Vec<u8> {
         let (mut fitting, mut most) = (self.clone(), 64);
         loop {

@@ -1,4 +1,4 @@
-//! Reports on the records of earlier programs.
+//! The command `merge`.
 
 use std::io::Write;
 use std::path::Path;
@@ -13,7 +13,7 @@ use super::preload;
 use super::process::{Audit, record_files};
 use crate::preload::Preload;
 
-/// Reports on the records of earlier programs.
+/// Reports on the records of earlier runs. Preloads among the files are merged into the one that `--record` names.
 pub(crate) fn merge(options: &Merge, words: &str) -> Result<(), Failure> {
     if let (Some(path), None) =
         (options.records.iter().find(|path| is_preload(path)), &options.reports.record)
@@ -56,7 +56,7 @@ pub(crate) fn merge(options: &Merge, words: &str) -> Result<(), Failure> {
     audit.verdict()
 }
 
-/// Returns whether a file counts as a preload.
+/// Returns whether a file is a preload, judged by its name.
 fn is_preload(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "preload")
 }

@@ -116,8 +116,8 @@ impl Nvrtc {
     }
 
     /// Returns the digest of everything that identifies the compiler, or why its results can't be cached.
-    /// Opens the builtins, as a skipped compilation would have: a program that enters a sandbox later may not be
-    /// able to.
+    /// Opens the builtins, as a skipped compilation would have: a program that enters a sandbox later may not
+    /// be able to.
     pub(super) fn identity(&self) -> Result<Digest, String> {
         fork::once(&self.identity, || self.identify()).clone()
     }

@@ -1,6 +1,6 @@
-//! The audit's own threads. They block all signals, because signals are meant for the program's threads. If the
-//! program blocks a signal to receive it by `sigwait`, a thread of ours that didn't block it would get it, and
-//! that would end the program.
+//! The audit's own threads. They block all signals, because signals are meant for the program's threads. If
+//! the program blocks a signal to receive it by `sigwait`, a thread of ours that didn't block it would get it,
+//! and that would end the program.
 
 use std::ffi::c_void;
 use std::io;

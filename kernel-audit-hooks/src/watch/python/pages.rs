@@ -24,8 +24,8 @@ impl Pages {
         (self.numbers, self.counts) = ([0; PAGES], [0; PAGES]);
     }
 
-    /// Copies words from an aligned address, up to the first that isn't mapped. Returns how many it copied: none
-    /// if the address isn't aligned.
+    /// Copies words from an aligned address, up to the first that isn't mapped. Returns how many it copied:
+    /// none if the address isn't aligned.
     pub(super) fn read(&mut self, at: u64, into: &mut [u64]) -> usize {
         const WORD: u64 = size_of::<u64>() as u64;
         let mut done = 0;

@@ -29,8 +29,8 @@ pub(super) struct Unwinder {
 }
 
 impl Unwinder {
-    /// Returns the start addresses of the functions on a stack, the innermost first. A function without a rule
-    /// is given by an address inside it.
+    /// Returns the start addresses of the functions on a stack, the innermost first. A function without a
+    /// rule is given by an address inside it.
     pub(super) fn functions(&mut self, mut registers: Registers, mut stack: Stack) -> Vec<u64> {
         self.update_files();
         let mut functions = Vec::new();
