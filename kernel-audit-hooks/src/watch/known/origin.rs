@@ -15,7 +15,7 @@ pub(crate) fn find(image: &[u8], hash: u64, how: How) -> Option<Origin> {
     Some(Origin::new(path.to_str()?, offset, bytes, hash, how))
 }
 
-/// Writes an image to the folder for copies, if there is one. A zero is appended, because PTX ends with one.
+/// Writes an image to the folder for copies, if there is one. A zero is appended, which ends PTX.
 fn copy(content: &[u8], hash: u64) -> Option<PathBuf> {
     let folder = Audit::chosen().images.as_ref().filter(|_| may_be(content.len() + 1))?;
     keep_copy(folder, content, hash).ok()

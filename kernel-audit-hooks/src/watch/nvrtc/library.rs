@@ -91,7 +91,7 @@ pub(super) fn bind<'a>(
 }
 
 impl Nvrtc {
-    /// Returns one of NVRTC's own functions, if it exports that.
+    /// Returns one of NVRTC's own functions, if this NVRTC exports it.
     ///
     /// # Safety
     ///

@@ -53,7 +53,7 @@ const BUSY_TIMEOUT: Duration = Duration::from_millis(200);
 type Why = String;
 
 /// Loads all images and kernels into the current context, but stops if a kernel is resident. Returns the
-/// number of loaded kernels, and whether it got through without stopping.
+/// number of loaded kernels, and whether it got to the end.
 pub(super) fn load_all(plan: &Preload) -> (usize, bool) {
     let (mut count, mut stack) = (0, usize::try_from(plan.sizes.stack).unwrap_or(0));
     let copies = plan.images.iter().flat_map(|(origin, wanted)| {

@@ -10,7 +10,7 @@ use crate::watch::loader::{mapped, symbols};
 /// Limits the number of frames read.
 const DEPTH: usize = 64;
 
-/// Limits the number of cached rules, which are cleared then.
+/// The cache of rules is cleared once it has this many.
 const MOST_RULES: usize = 1 << 16;
 
 /// The interpreter's function that runs Python functions. Unwinding ends there, because Python's own frames
