@@ -73,7 +73,7 @@ pub(crate) fn start() {
 struct Watched {
     call: InProgress,
     since: Instant,
-    /// Whether the streams were asked what runs beside the call.
+    /// Whether the driver was asked which streams are busy during the call.
     is_asked: bool,
     /// How long the call may take until it is explained. `None` if it was explained.
     patience: Option<Duration>,

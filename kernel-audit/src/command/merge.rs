@@ -1,4 +1,4 @@
-//! Reports on the records of earlier programs.
+//! The command `merge`.
 
 use std::io::Write;
 use std::path::Path;
@@ -12,7 +12,7 @@ use super::how_run::HowRun;
 use super::preload::{Earlier, Turn};
 use super::process::{Audit, record_files};
 
-/// Reports on the records of earlier programs.
+/// Reports on the records of earlier runs. Preloads among the files are merged into the one that `--record` names.
 pub(crate) fn merge(options: &Merge, words: &str) -> Result<(), Failure> {
     if let (Some(path), None) =
         (options.records.iter().find(|path| is_preload(path)), &options.reports.record)
@@ -59,7 +59,7 @@ pub(crate) fn merge(options: &Merge, words: &str) -> Result<(), Failure> {
     }
 }
 
-/// Returns whether a file counts as a preload.
+/// Returns whether a file is a preload, judged by its name.
 fn is_preload(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "preload")
 }

@@ -107,7 +107,7 @@ fn make() -> *mut Layout {
     header.process.store(process::id(), Ordering::Relaxed);
     header.started.store(nanoseconds(started.saturating_sub(since_start)), Ordering::Relaxed);
     header.room.store(room as u64, Ordering::Relaxed);
-    // Offset 0 stands for no text.
+    // Texts begin at offset 1, because offset 0 means no text.
     header.strings.store(1, Ordering::Relaxed);
     let rank = RANKS.iter().find_map(|name| env::var(name).ok()?.parse::<u32>().ok());
     header.rank.store(rank.map_or(0, |rank| rank.saturating_add(1)), Ordering::Relaxed);
@@ -167,7 +167,7 @@ fn mapped(size: usize) -> *mut c_void {
                 Err(error) => {
                     let why = format!("no record in `{}`: {error}", path.display());
                     say(&why);
-                    // The command learns it from an empty file, if one is there.
+                    // If the file exists, the command learns it from the file being empty.
                     if !path.exists() {
                         say::tell_of_no_record(&format!("process {} has {why}", process::id()));
                     }

@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use kernel_audit::record::Subject;
+
 use super::*;
 
 /// Returns the processor time of this thread, which does not depend on other work of the machine.
