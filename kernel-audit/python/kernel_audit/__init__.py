@@ -11,11 +11,12 @@ import ctypes
 import time
 from typing import Iterator, Literal, Protocol, Union
 
+from kernel_audit import metrics
 from kernel_audit._audit import library as _library
 from kernel_audit._events import Event, on_event
 from kernel_audit._late import LateLoads, no_late_loads
 
-__all__ = ["Event", "LateLoads", "is_audited", "mark", "no_late_loads", "on_event", "preload", "ready", "section"]
+__all__ = ["Event", "LateLoads", "is_audited", "mark", "metrics", "no_late_loads", "on_event", "preload", "ready", "section"]
 __version__ = "@VERSION@"
 
 OnWait = Literal["refuse", "report", "defer"]
