@@ -26,6 +26,7 @@ CLASSIFIERS = [
     "Development Status :: 4 - Beta",
     "Environment :: Console",
     "Environment :: GPU :: NVIDIA CUDA",
+    "Framework :: Pytest",
     "Intended Audience :: Developers",
     "Operating System :: POSIX :: Linux",
     "Programming Language :: Python :: 3",
