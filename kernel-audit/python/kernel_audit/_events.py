@@ -101,7 +101,8 @@ def on_event(callback: Callable[[Event], object]) -> Callable[[], None]:
     """Calls `callback` with each event from now on, within 0.1 seconds and in another thread.
 
     Returns a function that stops this, once the callback has had the events so far. If a callback fails, its first traceback is printed.
-    Forked children have to register their own. Does nothing if the program isn't audited, or by an older `kernel-audit`.
+    Forked children have to register their own. A call that hangs without releasing the GIL delays its event until it returns. Does nothing if the
+    program isn't audited, or by an older `kernel-audit`.
     """
     if _function() is None:
         return lambda: None
