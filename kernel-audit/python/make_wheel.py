@@ -26,6 +26,7 @@ CLASSIFIERS = [
     "Development Status :: 4 - Beta",
     "Environment :: Console",
     "Environment :: GPU :: NVIDIA CUDA",
+    "Framework :: Pytest",
     "Intended Audience :: Developers",
     "Operating System :: POSIX :: Linux",
     "Programming Language :: Python :: 3",
@@ -33,6 +34,13 @@ CLASSIFIERS = [
     "Topic :: Software Development :: Debuggers",
     "Typing :: Typed",
 ]
+ENTRY_POINTS = """\
+[console_scripts]
+kernel-audit = kernel_audit.__main__:main
+
+[pytest11]
+kernel_audit = kernel_audit.pytest_plugin
+"""
 
 
 def glibc(files):
@@ -71,7 +79,7 @@ def metadata(version, tag, dependencies):
     text = "".join(f"{name}: {value}\n" for name, value in fields) + "\n" + (HERE / "README.md").read_text(encoding="utf-8")
     yield f"{about}/METADATA", text.encode()
     yield f"{about}/WHEEL", f"Wheel-Version: 1.0\nGenerator: kernel-registry\nRoot-Is-Purelib: false\nTag: {tag}\n".encode()
-    yield f"{about}/entry_points.txt", b"[console_scripts]\nkernel-audit = kernel_audit.__main__:main\n"
+    yield f"{about}/entry_points.txt", ENTRY_POINTS.encode()
     for path in licences:
         yield f"{about}/licenses/{path.name}", path.read_bytes()
 

@@ -5,12 +5,14 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
+HERE = Path(__file__).resolve().parent
 PROGRAM = '''
 import ctypes
 import kernel_audit
@@ -29,6 +31,8 @@ assert cuda.cuStreamCreate(ctypes.byref(stream), 1) == 0
 address = ctypes.c_uint64()
 assert cuda.cuMemAlloc_v2(ctypes.byref(address), 64) == 0
 assert kernel_audit.is_audited()
+events = []
+stop = kernel_audit.on_event(events.append)
 kernel_audit.ready()
 kernel_audit.mark("a stretch")
 assert cuda.cuLibraryLoadData(ctypes.byref(library), PTX, None, None, 0, None, None, 0) == 0
@@ -45,6 +49,9 @@ for wrong in (lambda: kernel_audit.section("a stream"), lambda: kernel_audit.sec
             raise SystemExit("it began")
     except (TypeError, ValueError):
         pass
+stop()
+with open("findings", "a") as findings:
+    print(*(event.kind for event in events if event.is_finding), file=findings)
 print("done")
 '''
 WITHOUT = '''
@@ -52,8 +59,39 @@ import kernel_audit
 assert not kernel_audit.is_audited() and kernel_audit.preload() == -1
 kernel_audit.mark("a stretch")
 kernel_audit.ready()
-with kernel_audit.section(1):
+with kernel_audit.section(1), kernel_audit.no_late_loads():
     print("done")
+'''
+# The fixture loads the image, and the first test the kernel.
+TESTS = '''
+import ctypes
+import pytest
+
+PTX = b""".version 8.0
+.target sm_75
+.address_size 64
+.visible .entry late() { ret; }
+"""
+
+@pytest.fixture(scope="module")
+def kernel():
+    cuda = ctypes.CDLL("libcuda.so.1")
+    context, library, kernel = (ctypes.c_void_p() for _ in range(3))
+    assert cuda.cuInit(0) == 0
+    assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+    assert cuda.cuCtxSetCurrent(context) == 0
+    assert cuda.cuLibraryLoadData(ctypes.byref(library), PTX, None, None, 0, None, None, 0) == 0
+    assert cuda.cuLibraryGetKernel(ctypes.byref(kernel), library, b"late") == 0
+    return cuda, kernel
+
+def launch(cuda, kernel):
+    assert cuda.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, None, None, None) == 0
+
+def test_first_launch(kernel):
+    launch(*kernel)
+
+def test_second_launch(kernel):
+    launch(*kernel)
 '''
 # What pip reads of the installed package.
 ABOUT = '''
@@ -66,8 +104,23 @@ assert "\\n==== clap 4" in licences["LICENSES-OF-DEPENDENCIES"], licences.keys()
 print(about["Version"])
 '''
 MODES = ["run", "merge", "watch", "bake", "pack", "demo"]
+# What the package works with, and doesn't need.
+OPTIONAL = ["pytest==8.4.2", "prometheus_client==0.26.0", "opentelemetry-api==1.41.1"]
 # The seconds that the demonstration may take. Where programs are slow, as under an emulator, the variable has the factor.
 MOMENT = 10 * int(os.environ.get("TESTS_PATIENCE", "1"))
+
+
+def check_pytest(run, audit, pytest):
+    alone = run(*pytest, expect=4).stderr
+    assert alone.startswith("ERROR: --no-late-loads: ") and "kernel-audit python3 -m pytest --no-late-loads" in alone, alone
+    first = run(*audit, "--record", "tests.preload", "--", *pytest, expect=1).stdout
+    line = 1 + TESTS.splitlines().index("    assert cuda.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, None, None, None) == 0")
+    # The audit knows the frames of Python from 3.11 on.
+    caller = f"test_program.py:{line} launch" if sys.version_info >= (3, 11) else ".*"
+    assert re.search(rf"^load of late in cuLaunchKernel took .* ms, called by {caller}$", first, re.MULTILINE), first
+    assert "FAILED test_program.py::test_first_launch" in first and "1 failed, 1 passed" in first, first
+    second = run(*audit, "--preload", "tests.preload", "--", *pytest).stdout
+    assert "2 passed" in second, second
 
 
 def main(wheel):
@@ -110,7 +163,15 @@ def main(wheel):
     late = [[event["kind"] for event in report["processes"][0]["events"] if event["finding"]] for report in reports]
     assert late == [["image", "load", "refused"], ["refused"]], late
     assert second.stdout == "done\n"
-    print(f"{Path(wheel).name}: installed, demonstrated in {took:.1f} s, audited, recorded and preloaded by Python {sys.version.split()[0]}")
+    assert (folder / "findings").read_text() == "image load refused\nrefused\n"
+
+    # Unlike the tests, pip has the settings of this machine, such as those of a proxy.
+    subprocess.run([python, "-m", "pip", "install", "--quiet", *OPTIONAL], check=True)
+    pytest = [python, "-B", "-m", "pytest", "-p", "no:cacheprovider"]
+    run(*pytest, str(HERE / "tests"))
+    (folder / "test_program.py").write_text(TESTS)
+    check_pytest(run, [command, "--sim"], [*pytest, "--no-late-loads", "test_program.py"])
+    print(f"{Path(wheel).name}: installed, demonstrated in {took:.1f} s, audited, recorded, preloaded and tested by Python {sys.version.split()[0]}")
 
 
 if __name__ == "__main__":

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import functools
 import time
-from typing import Any, Iterator, Literal, Protocol, Union
+from typing import Iterator, Literal, Protocol, Union
 
-__all__ = ["is_audited", "mark", "preload", "ready", "section"]
+from kernel_audit import metrics
+from kernel_audit._audit import library as _library
+from kernel_audit._events import Event, on_event
+from kernel_audit._late import LateLoads, no_late_loads
+
+__all__ = ["Event", "LateLoads", "is_audited", "mark", "metrics", "no_late_loads", "on_event", "preload", "ready", "section"]
 __version__ = "@VERSION@"
 
 OnWait = Literal["refuse", "report", "defer"]
@@ -29,18 +33,6 @@ class _CupyStream(Protocol):
 
 
 Stream = Union[int, _TorchStream, _CupyStream]
-
-
-@functools.lru_cache(maxsize=None)
-def _library() -> ctypes.CDLL | None:
-    try:
-        library = ctypes.CDLL("libcuda.so.1")
-        begin, end = library.kernel_registry_audit_section_begin, library.kernel_registry_audit_section_end
-    except (OSError, AttributeError):
-        return None
-    begin.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint32]
-    begin.restype, end.argtypes, end.restype = ctypes.c_uint64, [ctypes.c_uint64], ctypes.c_uint64
-    return library
 
 
 def is_audited() -> bool:
