@@ -144,7 +144,9 @@ impl<'a> Hanging<'a> {
         let (mut words, mut streams) = (Vec::new(), HashSet::new());
         for running in others {
             if streams.insert(running.stream) {
-                words.push(format!("{running}{}", more(running)));
+                let waits = self.explanation.launches.iter().any(|launch| launch.is(running));
+                let (waits, runs) = ("waits", if waits { "waits to be loaded" } else { "runs" });
+                words.push(format!("{}{}", running.in_words(waits, runs), more(running)));
             }
         }
         if own.iter().any(|running| streams.insert(running.stream)) {
@@ -172,6 +174,17 @@ fn last_launched(Running { stream, what, thread, .. }: &Running) -> String {
         Work::Handle { handle } => format!("the last kernel launched there is {handle:#x}"),
     };
     format!("Stream {stream:#x} is busy: {last}, by thread {thread}")
+}
+
+impl UnloadedLaunch {
+    /// Returns whether this launch is what a stream has come to.
+    fn is(&self, running: &Running) -> bool {
+        let kernel = match &running.what {
+            Work::Kernel { symbol } => Some(symbol),
+            _ => None,
+        };
+        self.stream == running.stream && kernel == Some(&self.kernel)
+    }
 }
 
 impl Running {

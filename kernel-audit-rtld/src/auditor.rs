@@ -8,7 +8,9 @@ use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use crate::link_map::{ABSOLUTE, LinkMap, Symbol, UNDEFINED};
 use crate::stubs::{stub, targets, unbound};
-use crate::{BIND, Bind, ENTRIES, EXPORTS, IMPORTS, LIBRARIES, Library, MARK, OLDEST_SYMBOLS, PACKED_HOOKS, ROOM};
+use crate::{
+    BIND, Bind, ENTRIES, EXPORTS, IMPORTS, LIBRARIES, Library, MARK, OLDEST_SYMBOLS, PACKED_HOOKS, ROOM,
+};
 
 /// The oldest supported interface, of glibc 2.35. Before, an auditor slowed down all calls between libraries.
 const OLDEST: c_uint = 2;

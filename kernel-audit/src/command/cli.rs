@@ -22,6 +22,9 @@ such file, 6 no record could be read, or a preload is damaged, 1 some record cou
 program succeeded: 12 if calls were late after the program was ready, or did not return in time; 1 if such findings may be missing,
 because a record could not be read, or no call was seen and an option asks about calls";
 
+/// The seconds after which a call is explained that has not returned.
+pub(crate) const DEFAULT_HANG_AFTER: f64 = 5.0;
+
 /// The command line of the audit.
 #[derive(Args)]
 #[command(after_help = ABOUT, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, disable_help_subcommand = true)]
@@ -77,7 +80,7 @@ pub(crate) struct Run {
     pub(crate) first: Option<f64>,
 
     /// Explain a call that has not returned for this time
-    #[arg(long, value_name = "SECONDS", value_parser = positive_seconds, default_value_t = 5.0)]
+    #[arg(long, value_name = "SECONDS", value_parser = positive_seconds, default_value_t = DEFAULT_HANG_AFTER)]
     pub(crate) hang_after: f64,
 
     /// What happens then, or, if the call may only wait for work that takes long, after ten times as long

@@ -29,13 +29,13 @@ impl HowRun {
         HowRun { tool, ..HowRun::default() }
     }
 
-    /// Returns what ends a hang, or a late load, without a change to the program.
-    pub(crate) fn cure(&self, report: &Report) -> Cure {
+    /// Returns what ends a hang, or prevents a late load, without a change to the program.
+    pub(crate) fn cure(&self, report: &Report, hangs: bool) -> Cure {
         const FILE: &str = "late.preload";
         let HowRun { tool, program, preload, .. } = self;
         let program = if program.is_empty() { from_record(&report.command) } else { shortened(program) };
-        // A run that was ended ends at its first hang, so the next one may hang later.
-        let hangs_end = self.hangs_end || preload.is_some();
+        // A run that hangs writes no file unless the hang ends it, and then the next run may hang later.
+        let hangs_end = hangs || self.hangs_end || preload.is_some();
         let again = |file: &str| hangs_end.then(|| file.to_owned());
         if let Some(file) = &self.record {
             return Cure {
@@ -125,10 +125,10 @@ mod tests {
     fn the_next_run_keeps_what_this_run_was_given() {
         let run = HowRun { tool: "t".into(), program: "p".into(), ..HowRun::default() };
         let preloaded = HowRun { preload: Some("a.preload".into()), hangs_end: true, ..run.clone() };
-        let cure = preloaded.cure(&Report::default()).to_string();
+        let cure = preloaded.cure(&Report::default(), false).to_string();
         assert!(cure.contains("  t --on-hang abort --record late.preload --preload a.preload p\n  t --preload late.preload p"), "{cure}");
         let records = HowRun { record: Some("b.preload".into()), ..run };
-        let cure = records.cure(&Report::default());
+        let cure = records.cure(&Report::default(), false);
         assert!(cure.to_string().ends_with("\n  t --preload b.preload p"), "{cure}");
         assert_eq!(cure.commands, ["t --preload b.preload p"]);
     }

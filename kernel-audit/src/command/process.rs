@@ -139,9 +139,13 @@ impl Audit {
                 let words = Hanging::new(hang, report.uses_kernel_registry).in_words(&hang.stack);
                 hang.words = words.into();
             }
-            let commands: Vec<_> = run.cure(report).commands.into_iter().map(SharedText::from).collect();
-            let findings = report.events.iter_mut().filter(|event| is_prevented_by_preload(event));
-            findings.for_each(|event| event.commands.clone_from(&commands));
+            let commands = |hangs| -> Vec<_> {
+                run.cure(report, hangs).commands.into_iter().map(SharedText::from).collect()
+            };
+            let (of_hangs, of_others) = (commands(true), commands(false));
+            for event in report.events.iter_mut().filter(|event| is_prevented_by_preload(event)) {
+                event.commands.clone_from(if event.kind == Kind::Hang { &of_hangs } else { &of_others });
+            }
         }
         self.run = run;
     }

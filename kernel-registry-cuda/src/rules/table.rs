@@ -61,9 +61,7 @@ pub const MODULE: Rule = Rule {
     because: "a module is loaded only when nothing runs on the device",
     remedy: "load all modules, and compile what is compiled at run time, before work starts that does not end; or load it with \
              `cuLibraryLoadData`, which does not wait if loading is lazy",
-    in_python: Some(
-        "use this operation once, with the same types and shapes, before work starts that does not end",
-    ),
+    in_python: Some("load this module, or compile this code, before work starts that does not end"),
     can_be_preloaded: true,
     ..RULE
 };
@@ -75,7 +73,7 @@ pub const LIBRARY: Rule = Rule {
     because: "with eager loading, a library is loaded only when nothing runs on the device",
     remedy: "load all libraries before work starts that does not end, or set `CUDA_MODULE_LOADING=LAZY`",
     in_python: Some(
-        "use this operation once, with the same types and shapes, before work starts that does not end; or set `CUDA_MODULE_LOADING=LAZY`",
+        "load this library before work starts that does not end, or set `CUDA_MODULE_LOADING=LAZY`",
     ),
     can_be_preloaded: true,
     ..RULE
@@ -88,7 +86,7 @@ pub const LATE_LIBRARY: Rule = Rule {
     because: "loading it waits for nothing on the device, but takes time",
     remedy: "load all libraries, and compile what is compiled at run time, before the program is ready; machine code for its GPUs \
              needs no compiler",
-    in_python: Some("use this operation once before the program is ready"),
+    in_python: Some("load this library, or compile this code, before the program is ready"),
     can_be_preloaded: true,
     ..RULE
 };

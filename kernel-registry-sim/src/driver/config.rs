@@ -38,6 +38,8 @@ pub struct Config {
 pub enum Deadlock {
     /// The wait goes on. A kernel with a time limit may still end it.
     Wait,
+    /// The wait goes on, without a report: an audit in front of the driver explains it.
+    Explained,
     /// The call returns `CUDA_ERROR_LAUNCH_TIMEOUT`. A launch is dropped, and the launch's context keeps this
     /// error.
     Fail,
@@ -75,7 +77,7 @@ impl Config {
     /// | `DEVICES` | the number of devices, or their [names](Device::named): `h200,t4` |
     /// | `ARCH`, `PROCESSORS`, `MEMORY` | architecture (90 for sm_90), number of multiprocessors, and bytes of memory of each device |
     /// | `DRIVER` | the version of CUDA that the driver supports, such as 12.4 |
-    /// | `DEADLOCK` | `wait`, `fail` or `abort` |
+    /// | `DEADLOCK` | `wait`, `explained`, `fail` or `abort` |
     /// | `FAILURES` | what a kernel's fault breaks: the `process`, or only its `context` ([contained](Config::contained)) |
     /// | `FAULTS` | [faults](Fault), separated by commas |
     /// | `JIT` | the time for [compiling](Config::jit) 1 KiB of PTX, such as `250us` |
@@ -238,6 +240,7 @@ fn is_eager(mode: &str) -> bool {
 fn deadlock(value: &str) -> Option<Deadlock> {
     match value {
         "wait" => Some(Deadlock::Wait),
+        "explained" => Some(Deadlock::Explained),
         "fail" => Some(Deadlock::Fail),
         "abort" => Some(Deadlock::Abort),
         _ => None,

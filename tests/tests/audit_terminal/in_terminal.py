@@ -35,4 +35,5 @@ if time.time() >= end:
     os.kill(process, 9)
 _, status = os.waitpid(process, 0)
 sys.stdout.write(seen.decode(errors="replace"))
-sys.exit(os.waitstatus_to_exitcode(status))
+code = os.waitstatus_to_exitcode(status)
+sys.exit(code if code >= 0 else 128 - code)

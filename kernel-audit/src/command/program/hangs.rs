@@ -10,7 +10,7 @@ use super::signals;
 use crate::command::how_run::HowRun;
 use crate::command::process::{Audit, HangKey, Own, hang_key, record_files};
 use crate::command::report::hang;
-use crate::command::report::words::Time;
+use crate::command::report::words::About;
 
 /// The hangs of a program that runs.
 pub(super) struct Hangs {
@@ -63,7 +63,7 @@ impl Hangs {
         event.explanation.as_ref()?;
         let rank = process.report.rank.map(|_| format!(" in {}", process.name)).unwrap_or_default();
         let words = hang::in_words(process, event, &self.run);
-        Some(format!("HANG for {}{rank}\n{words}", Time(event.took)))
+        Some(format!("HANG for {}{rank}\n{words}", About(event.took)))
     }
 }
 

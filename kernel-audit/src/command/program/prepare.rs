@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use super::front::Front;
 use super::messages::Messages;
 use super::python;
-use crate::command::cli::Run;
+use crate::command::cli::{DEFAULT_HANG_AFTER, Run};
 use crate::command::failure::Failure;
 use crate::command::how_run::{HowRun, quoted};
 use crate::command::process::{IMAGES, Own};
@@ -23,6 +23,9 @@ use crate::command::trust::{absolute, followed};
 use crate::command::{libraries, preload};
 use crate::preload::Preload;
 use crate::variables;
+
+/// What the simulated driver does in a deadlock.
+const SIM_DEADLOCK: &str = "KERNEL_REGISTRY_SIM_DEADLOCK";
 
 /// A program that is ready to run behind the hooks.
 pub(super) struct Prepared {
@@ -121,6 +124,10 @@ fn set_variables(command: &mut Command, options: &Run, records: &Path) -> Result
     if options.reports.record.is_some() || options.records.is_some() {
         command.env(variables::IMAGES, records.join(IMAGES));
     }
+    // Otherwise the simulator reports each hang first, in terms of its own.
+    if options.sim && env::var_os(SIM_DEADLOCK).is_none() {
+        command.env(SIM_DEADLOCK, "explained");
+    }
     if options.quiet {
         command.env(variables::QUIET, "1");
     }
@@ -170,6 +177,9 @@ fn how_run(options: &Run, words: &str, preloads: bool) -> HowRun {
     let file = |file: &PathBuf| quoted(&[file.into()]);
     let mut run = HowRun::new(words);
     run.tool += if options.sim { " --sim" } else { "" };
+    if options.hang_after != DEFAULT_HANG_AFTER {
+        run.tool += &format!(" --hang-after {}", options.hang_after);
+    }
     run.program = quoted(&options.command);
     run.record = options.reports.record.as_ref().map(file);
     run.preload = options.preload.as_ref().filter(|_| preloads).map(file);

@@ -9,7 +9,7 @@ use crate::causes::is_preloadable;
 use crate::command::how_run::HowRun;
 use crate::command::process::Process;
 use crate::command::report::streams;
-use crate::command::report::words::{Time, brief, caller};
+use crate::command::report::words::{brief, caller};
 use crate::hang::{Hanging, Lines};
 use crate::record::{Event, Kind, Report, Running, Work};
 use crate::wrapped::wrapped_for_terminal;
@@ -34,7 +34,7 @@ pub(crate) fn lines(process: &Process, hang: &Event, run: &HowRun) -> Lines {
         if let Some(in_code) = lines.cures.first_mut() {
             *in_code = format!("or in the program: {in_code}");
         }
-        lines.cures.insert(0, run.cure(report).to_string());
+        lines.cures.insert(0, run.cure(report, true).to_string());
     }
     lines
 }
@@ -74,25 +74,29 @@ pub(crate) fn in_words(process: &Process, hang: &Event, run: &HowRun) -> String 
     words
 }
 
-/// Returns when the work in a stream began, and who used its kernel first: `, launched 61.2 ms before, first used by tp.py:17 rank_main`.
+/// Returns when the work in a stream began, and who loaded its kernel: `, launched about 0.3 s before the call, loaded by tp.py:17 rank_main`.
 fn beginning(report: &Report, hang: &Event, running: &Running) -> String {
     const SAMPLE: u64 = 60_000_000;
     let Work::Kernel { symbol } = &running.what else { return String::new() };
     let mut words = String::new();
     let latest = hang.begun.saturating_add(SAMPLE);
     if let Some(at) = streams::last_launch(report, running.stream, latest) {
-        // A sample is taken some time after the launch.
-        words += &match hang.begun.checked_sub(at) {
-            Some(before) => format!(", launched {} before", Time(before)),
-            None => ", launched just before".to_owned(),
-        };
+        words += &format!(", launched {} before the call", since(hang.begun.saturating_sub(at)));
     }
     let mut loads =
         report.events.iter().filter(|event| event.kind == Kind::Load && event.begun <= hang.begun);
     if let Some(load) = loads.find(|load| load.subject.kernel() == Some(symbol) && !load.caller.is_empty()) {
-        words += &format!(", first used by {}", caller(&load.caller));
+        words += &format!(", loaded by {}", caller(&load.caller));
     }
     words
+}
+
+/// Writes the time between two events that were only seen by looking every 50 ms: neither is known better than that.
+fn since(nanoseconds: u64) -> String {
+    match nanoseconds / 100_000_000 {
+        0 => "less than 0.1 s".to_owned(),
+        tenths => format!("about {:.1} s", tenths as f64 / 10.0),
+    }
 }
 
 /// Returns a text with the kernels' names in it, which are between backticks, as short as people read them.
@@ -139,7 +143,7 @@ mod tests {
         assert_eq!(
             lines.beside,
             [
-                "`spin(unsigned int*)` runs in stream 0x20, launched 100.0 ms before, first used by tp.py:17 rank_main"
+                "`spin(unsigned int*)` runs in stream 0x20, launched about 0.1 s before the call, loaded by tp.py:17 rank_main"
             ]
         );
         assert_eq!(lines.cures.len(), 2, "{lines}");
@@ -147,8 +151,9 @@ mod tests {
         assert_eq!(
             commands,
             [
-                "  kernel-audit --record late.preload python3 tp.py",
-                "  kernel-audit --preload late.preload python3 tp.py"
+                "  kernel-audit --on-hang abort --record late.preload python3 tp.py",
+                "  kernel-audit --preload late.preload python3 tp.py",
+                "if that hangs, record again: add `--on-hang abort --record late.preload`"
             ]
         );
         let in_code = rules::LOAD.remedy_for(rules::Reader::Python);
@@ -159,6 +164,8 @@ mod tests {
     fn a_run_that_records_is_not_recorded_again() {
         let run =
             HowRun { tool: "kernel-audit".into(), record: Some("x.preload".into()), ..HowRun::default() };
-        assert_eq!(lines_of(&run).cures[0].matches("--record").count(), 0);
+        let commands: Vec<_> = lines_of(&run).cures[0].lines().skip(1).map(str::to_owned).collect();
+        assert_eq!(commands[0], "  kernel-audit --preload x.preload python3 tp.py");
+        assert_eq!(commands.len(), 2, "and what to do if that hangs");
     }
 }

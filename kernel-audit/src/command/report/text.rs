@@ -14,7 +14,7 @@ use crate::command::report::compiled;
 use crate::command::report::groups::{self, Group};
 use crate::command::report::stretches;
 use crate::command::report::words::{
-    NOTHING_SEEN, Time, caller, paragraph, processes, short, subject, while_resident,
+    About, NOTHING_SEEN, Time, caller, paragraph, processes, short, subject, while_resident,
 };
 use crate::command::report::{hang, preloaded};
 use crate::command::together::Together;
@@ -169,7 +169,7 @@ fn write_process(f: &mut fmt::Formatter<'_>, audit: &Audit, process: &Process, r
 /// Explains a hang. If the hang was explained when it happened, only says which it was.
 fn write_hang(f: &mut fmt::Formatter<'_>, audit: &Audit, process: &Process, event: &Event) -> fmt::Result {
     let what = if event.is_endless() { "HANG" } else { "WAIT" };
-    write!(f, "! {what} at {}, for {}", Time(event.begun), Time(event.took))?;
+    write!(f, "! {what} at {}, for {}", About(event.begun), About(event.took))?;
     if hang_key(process, event).is_some_and(|key| audit.said.contains(&key)) {
         let place =
             if event.caller.is_empty() { String::new() } else { format!(", in {}", caller(&event.caller)) };

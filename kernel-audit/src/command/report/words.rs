@@ -11,6 +11,19 @@ pub(crate) use crate::record::Time;
 use crate::record::{Event, Image, Subject};
 use crate::wrapped::wrapped_for_terminal;
 
+/// A time that was only seen by looking every 50 ms.
+#[derive(Clone, Copy)]
+pub(crate) struct About(pub(crate) u64);
+
+impl fmt::Display for About {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 / 1_000_000 {
+            milliseconds @ 0..1000 => write!(f, "about {} ms", milliseconds.next_multiple_of(10)),
+            milliseconds => write!(f, "about {:.1} s", milliseconds as f64 / 1e3),
+        }
+    }
+}
+
 /// Returns what an event is about: a kernel, a limit, or an image with its size.
 pub(crate) fn subject(event: &Event) -> String {
     match &event.subject {

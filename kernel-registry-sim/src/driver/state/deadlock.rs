@@ -95,6 +95,7 @@ pub(crate) fn report_deadlocks(state: &mut State) {
         );
         match state.config.deadlock {
             Deadlock::Fail => give_up(state, who, words),
+            Deadlock::Explained => note(state, who),
             Deadlock::Wait => {
                 report_at_once(&words);
                 note(state, who);
