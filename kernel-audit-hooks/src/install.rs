@@ -72,7 +72,7 @@ pub fn ready() -> Result<(), NotWatched> {
 ///
 /// # Errors
 ///
-/// [`NotWatched::NotInstalled`]: nobody watches the program, as for [`ready`].
+/// [`NotWatched::NotInstalled`]: the program isn't audited, as for [`ready`].
 ///
 /// ```no_run
 /// # use kernel_audit_hooks as kernel_audit;

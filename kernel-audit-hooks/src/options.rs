@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::OnceLock;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::{environment, variables};
 
@@ -49,7 +49,7 @@ pub enum PreloadAt {
 ///
 /// ```no_run
 /// # use kernel_audit_hooks as kernel_audit;
-/// use std::time::Duration;
+/// use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// use kernel_audit::{AfterReady, Audit};
 ///
 /// let audit = Audit::new().after_ready(AfterReady::Refuse).hang_after(Duration::from_secs(2));
@@ -66,6 +66,8 @@ pub struct Audit {
     pub(crate) after_ready: AfterReady,
     pub(crate) ready_after: Option<Duration>,
     pub(crate) ready_file: Option<PathBuf>,
+    /// When the command started the program.
+    pub(crate) began: Option<SystemTime>,
     pub(crate) events: u32,
     pub(crate) hang_after: Duration,
     pub(crate) on_hang: OnHang,
@@ -74,6 +76,8 @@ pub struct Audit {
     pub(crate) preload_at: PreloadAt,
     pub(crate) images: Option<PathBuf>,
     pub(crate) first: Option<Duration>,
+    /// Whether late loads are only recorded, and not logged.
+    pub(crate) quiet: bool,
 }
 
 static CHOSEN: OnceLock<Audit> = OnceLock::new();
@@ -88,6 +92,7 @@ impl Audit {
             after_ready: AfterReady::default(),
             ready_after: None,
             ready_file: None,
+            began: None,
             events: 65_536,
             hang_after: Duration::from_secs(5),
             on_hang: OnHang::default(),
@@ -96,6 +101,7 @@ impl Audit {
             preload_at: PreloadAt::default(),
             images: None,
             first: None,
+            quiet: false,
         }
     }
 
@@ -125,7 +131,7 @@ impl Audit {
         Audit { ready_file: Some(path.into()), ..self }
     }
 
-    /// Sets how many events of 96 bytes the record has room for: 65,536 by default, and 16,777,216 at most.
+    /// Sets how many events of 104 bytes the record has room for: 65,536 by default, and 16,777,216 at most.
     pub fn events(self, number: u32) -> Self {
         Audit { events: number, ..self }
     }
@@ -160,6 +166,11 @@ impl Audit {
     /// without this looks at nothing.
     pub fn first(self, time: Duration) -> Self {
         Audit { first: Some(time), ..self }
+    }
+
+    /// Logs no late loads while the program runs. The report has them.
+    pub fn quiet(self) -> Self {
+        Audit { quiet: true, ..self }
     }
 
     /// Sets the folder for copies of images that are in no file, because the program has compiled or unpacked them. The
@@ -204,6 +215,7 @@ impl Audit {
             after_ready: after_ready.unwrap_or(self.after_ready),
             ready_after: seconds(variables::READY_AFTER).or(self.ready_after),
             ready_file: path(variables::READY_FILE).or(self.ready_file),
+            began: seconds(variables::BEGAN).and_then(|since| UNIX_EPOCH.checked_add(since)).or(self.began),
             events: number(variable(variables::EVENTS)).unwrap_or(self.events),
             hang_after: seconds(variables::HANG_AFTER).unwrap_or(self.hang_after),
             on_hang: on_hang.unwrap_or(self.on_hang),
@@ -212,17 +224,14 @@ impl Audit {
             preload_at: preload_at.unwrap_or(self.preload_at),
             images: path(variables::IMAGES).or(self.images),
             first: seconds(variables::FIRST).filter(|time| !time.is_zero()).or(self.first),
+            quiet: self.quiet || variable(variables::QUIET).is_some(),
         }
     }
 
     /// Returns the audit of this process. If none was installed, the environment configures it.
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
     pub(crate) fn chosen() -> &'static Audit {
-        // `or_environment` does not run inside `get_or_init`: another thread could hold a lock that `or_environment`
-        // needs, and wait for `get_or_init`.
-        CHOSEN.get().unwrap_or_else(|| {
-            let chosen = Audit::new().or_environment();
-            CHOSEN.get_or_init(|| chosen)
-        })
+        crate::watch::process::fork::once(&CHOSEN, || Audit::new().or_environment())
     }
 
     /// Returns how long a call may take that may only wait for work that takes long, before [`OnHang::Abort`] ends the

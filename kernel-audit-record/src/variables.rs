@@ -20,8 +20,12 @@ pub const AFTER_READY: &str = "KERNEL_REGISTRY_AUDIT_AFTER_READY";
 /// The seconds after which the program counts as ready.
 pub const READY_AFTER: &str = "KERNEL_REGISTRY_AUDIT_READY_AFTER";
 
-/// A file: the program is ready once it exists.
+/// A file: processes that run when it appears are ready.
 pub const READY_FILE: &str = "KERNEL_REGISTRY_AUDIT_READY_FILE";
+
+/// When the command started the program, in seconds since 1970. A process that starts once the file [`READY_FILE`] exists is ready after
+/// the time that passed between the start and the file.
+pub const BEGAN: &str = "KERNEL_REGISTRY_AUDIT_BEGAN";
 
 /// How many events a record has room for. 65536 by default.
 pub const EVENTS: &str = "KERNEL_REGISTRY_AUDIT_EVENTS";
@@ -63,6 +67,9 @@ pub const IMAGES: &str = "KERNEL_REGISTRY_AUDIT_IMAGES";
 
 /// The seconds from ready on, or from a mark of the program on, of which the record says where they went.
 pub const FIRST: &str = "KERNEL_REGISTRY_AUDIT_FIRST";
+
+/// Set if late loads are not logged while the program runs.
+pub const QUIET: &str = "KERNEL_REGISTRY_AUDIT_QUIET";
 
 /// The name of a constant in the library in front of the driver. The constant holds the variables that a program's
 /// environment may lack.

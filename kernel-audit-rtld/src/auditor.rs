@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use crate::link_map::{ABSOLUTE, LinkMap, Symbol, UNDEFINED};
 use crate::stubs::{stub, targets, unbound};
-use crate::{BIND, Bind, ENTRIES, EXPORTS, IMPORTS, LIBRARIES, Library, MARK, OLDEST_SYMBOLS, ROOM};
+use crate::{BIND, Bind, ENTRIES, EXPORTS, IMPORTS, LIBRARIES, Library, MARK, OLDEST_SYMBOLS, PACKED_HOOKS, ROOM};
 
 /// The oldest supported interface, of glibc 2.35. Before, an auditor slowed down all calls between libraries.
 const OLDEST: c_uint = 2;
@@ -53,7 +53,7 @@ struct Hooks {
 }
 
 #[used]
-static HOOKS: Hooks = Hooks { mark: *MARK, path: [0; ROOM] };
+static HOOKS: Hooks = Hooks { mark: *MARK, path: PACKED_HOOKS };
 
 /// Negotiates the version of the interface. 0 refuses a loader that's too old.
 #[unsafe(no_mangle)]

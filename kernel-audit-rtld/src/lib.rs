@@ -149,6 +149,17 @@ pub const MARK: &[u8; 16] = b"path of hooks:\xff\0";
 /// The size of the buffer for the path, including its zero.
 pub const ROOM: usize = 4096;
 
+/// The path of the hooks in an auditor that nobody has written one into: a packed command has both files in one folder.
+pub const PACKED_HOOKS: [u8; ROOM] = {
+    const NAME: &[u8] = b"$ORIGIN/libkernel_registry_hooks.so";
+    let (mut path, mut at) = ([0; ROOM], 0);
+    while at < NAME.len() {
+        path[at] = NAME[at];
+        at += 1;
+    }
+    path
+};
+
 /// Writes the path of the hooks into an auditor's file. `None` if it's too long, or the file isn't an auditor.
 pub fn set_hooks(auditor: &mut [u8], hooks: &[u8]) -> Option<()> {
     let at = auditor.windows(MARK.len()).position(|bytes| bytes == MARK)? + MARK.len();

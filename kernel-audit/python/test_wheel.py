@@ -154,11 +154,11 @@ def main(wheel):
     assert "$ kernel-audit --sim " in shown and "nothing was loaded late" in shown, shown
     assert took < MOMENT, took
 
-    first = run(command, "--sim", "--record", "late.preload", "--html", "page.html", "--json", "first.json", "--", python, "program.py", expect=12)
+    first = run(command, "--sim", "--fail-on-findings", "--record", "late.preload", "--html", "page.html", "--json", "first.json", "--", python, "program.py", expect=12)
     assert first.stdout == "done\n", first.stderr
     assert "late" in (folder / "late.preload").read_text()
     assert "<html" in (folder / "page.html").read_text()
-    second = run(python, "-m", "kernel_audit", "--sim", "--preload", "late.preload", "--json", "second.json", "--", python, "program.py", expect=12)
+    second = run(python, "-m", "kernel_audit", "--sim", "--fail-on-findings", "--preload", "late.preload", "--json", "second.json", "--", python, "program.py", expect=12)
     reports = [json.loads((folder / name).read_text()) for name in ("first.json", "second.json")]
     late = [[event["kind"] for event in report["processes"][0]["events"] if event["finding"]] for report in reports]
     assert late == [["image", "load", "refused"], ["refused"]], late

@@ -13,8 +13,8 @@ use crate::{Error, Result};
 pub(crate) const WATCHED: &[&str] =
     &[CHOICE, "CUDA_HOME", "CUDA_PATH", "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN"];
 
-/// Variables that lead to a compiler. They differ between shells and editors, and each change would recompile
-/// the package, so cargo watches them only where needed.
+/// Variables that decide where compilers are found. They differ between shells and editors, and each change
+/// would recompile the package, so cargo watches them only where needed.
 pub(crate) const LEADING: &[&str] = &["PATH", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_PREFIX"];
 
 /// The roots of Python environments.

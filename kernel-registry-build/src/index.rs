@@ -11,7 +11,7 @@ use crate::{Result, files};
 
 /// Adds entries to this folder's index. Each process starts a new index.
 pub(crate) fn write<'a>(folder: &Path, entries: impl IntoIterator<Item = Entry<'a>>) -> Result<()> {
-    // A build script may run several builds, each with other files and options.
+    // A build script may run several builds, each with its own files and options.
     static WRITTEN: Mutex<BTreeMap<PathBuf, BTreeMap<String, String>>> = Mutex::new(BTreeMap::new());
     let mut written = WRITTEN.lock().unwrap_or_else(PoisonError::into_inner);
     let lines = written.entry(folder.to_owned()).or_default();
@@ -22,7 +22,7 @@ pub(crate) fn write<'a>(folder: &Path, entries: impl IntoIterator<Item = Entry<'
     files::replace(&folder.join(index::FILE), text.as_bytes())
 }
 
-/// Returns the name of a source's image: `cuda__blas1.cu.fatbin` of `cuda/blas1.cu`.
+/// Returns the name of a source's image: `cuda__blas1.cu.fatbin` for `cuda/blas1.cu`.
 pub(crate) fn image_name(source: &str, extension: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
     let mut name: String = source.chars().map(|c| if plain(c) { c } else { '_' }).collect();

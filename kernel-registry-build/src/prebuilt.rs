@@ -1,5 +1,5 @@
-//! Makes, checks and uses committed images, for machines without a compiler. Their bytes are the same on
-//! every machine, so that they can be checked.
+//! Makes, checks and uses committed images, for machines without a compiler. A source compiles to the same
+//! bytes on every machine, so a check compiles it again and compares.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -72,7 +72,7 @@ pub fn write_prebuilt(package: &Path, builds: &[Build], nvrtc: Option<&Path>) ->
     }
     for (name, bytes) in wanted {
         let path = folder.join(name);
-        if !fs::read(&path).is_ok_and(|there| there == bytes) {
+        if !fs::read(&path).is_ok_and(|old| old == bytes) {
             files::replace(&path, &bytes)?;
             changed.push(path);
         }
@@ -113,7 +113,7 @@ pub fn check_prebuilt(package: &Path, builds: &[Build], nvrtc: Option<&Path>) ->
         let problem = match fs::read(folder.join(&name)) {
             Err(_) => "it is missing",
             // Git may have changed the line endings.
-            Ok(there) if normalised(&there) != normalised(&wanted[&name]) => {
+            Ok(old) if normalised(&old) != normalised(&wanted[&name]) => {
                 "it is not what its source compiles to"
             }
             Ok(_) => continue,
@@ -190,7 +190,7 @@ struct Recorded {
 struct State {
     hashes: Hashes,
     paths: Vec<PathBuf>,
-    /// The warning about a directive whose header can't be found.
+    /// A warning about an `#include` that can't be followed, because its header's name is computed.
     unfollowed: Option<String>,
 }
 
@@ -202,7 +202,7 @@ impl State {
             let bytes = fs::read(&file.path).map_err(Error::file("read", &file.path))?;
             let hash = fingerprint::hash(&normalised(&bytes));
             // Two headers in different folders outside of the package can have the same name.
-            let both = |there: &mut String| *there = fingerprint::hash_all([&*there, &hash]);
+            let both = |other: &mut String| *other = fingerprint::hash_all([&*other, &hash]);
             hashes.entry(file.name.clone()).and_modify(both).or_insert_with(|| hash.clone());
         }
         if includes.device_header {
@@ -240,8 +240,9 @@ fn is_foreign(name: &str) -> bool {
     name.starts_with('<')
 }
 
-/// Compares the recorded inputs with the current ones. Returns why the image may be stale, or as an error why
-/// it is. A machine without a compiler may lack files outside of the package, or have other versions of them.
+/// Compares the recorded inputs with the current ones. Fails with the reason if the image is stale, and
+/// returns a reason if it only may be: a machine without a compiler may lack files outside of the package, or
+/// have other versions of them.
 fn compare_inputs(source: &str, then: &Hashes, now: &Hashes) -> std::result::Result<Option<String>, String> {
     let own = |hashes: &Hashes| -> Hashes {
         let counts = |name: &String| !is_foreign(name) && (!is_outside(name) || now.contains_key(name));
@@ -272,7 +273,7 @@ fn hash_of(source: &Source, Options { std, includes: _, defines, flags }: &Optio
     fingerprint::hash_all(all.chain(iter::once(count(flags))).chain(flags.iter().cloned()))
 }
 
-/// Returns what changed first.
+/// Returns the first difference between the recorded and the current inputs, as text.
 fn difference(source: &str, then: &Hashes, now: &Hashes) -> Option<String> {
     let changed = |name: &&String| then.get(*name).is_some_and(|hash| now.get(*name) != Some(hash));
     // The source comes first, because its change also explains other headers.
@@ -304,7 +305,7 @@ fn parse(text: &str) -> BTreeMap<String, Recorded> {
     sources
 }
 
-/// Returns the files of the folder of committed images, by name.
+/// Compiles the sources, and returns the files that the folder of committed images should have, by name.
 fn wanted(package: &Path, builds: &[Build], nvrtc: Option<&Path>) -> Result<BTreeMap<String, Vec<u8>>> {
     let package = &fs::canonicalize(package).map_err(Error::file("find", package))?;
     let nvrtc = compiler(builds, nvrtc)?;
@@ -385,7 +386,7 @@ fn is_too_new(ptx: &[u8]) -> bool {
     ptx::version(ptx).is_none_or(|version| version > (8, 0))
 }
 
-/// Returns the files that an earlier run wrote into the folder and that are no longer needed.
+/// Returns the folder's `.ptx` files that no source compiles to any longer.
 fn obsolete_images(folder: &Path, wanted: &BTreeMap<String, Vec<u8>>) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder).map_err(Error::file("read", folder))?;
     let ours = |path: &PathBuf| path.to_string_lossy().ends_with(".ptx");

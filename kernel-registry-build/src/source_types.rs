@@ -1,9 +1,9 @@
-//! Parses CUDA sources for what symbols don't encode: the types of `extern "C"` kernels, the fields of
+//! Parses CUDA sources for facts that symbols don't encode: the types of `extern "C"` kernels, the fields of
 //! structs, and the names of parameters.
 //!
-//! Macros can change the meaning of the text, and the build script knows those of headers and options. A
-//! preprocessor would be exact, but would have to run for every source, and machines with prebuilt images may
-//! have none.
+//! A macro can change what a name means, so types that use a macro of the source, its headers or the options
+//! count as unknown. A preprocessor would be exact, but would have to run for every source, and machines with
+//! prebuilt images may have none.
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! Fills the folder where the loader finds the driver: puts the library there under both of its file names,
-//! and hides functions that are newer than the driver.
+//! Fills the folder where the loader finds the simulated driver: puts the library there under both file names
+//! of `libcuda`, and hides functions that are newer than the simulated version.
 
 use std::ffi::CStr;
 use std::io::ErrorKind;
@@ -32,8 +32,8 @@ pub fn put(folder: &Path, library: &[u8]) -> Result<(), Failure> {
     }
 }
 
-/// Makes functions undefined, so that neither `dlsym` nor the linker finds them. From missing functions,
-/// programs conclude how old a driver is.
+/// Makes functions undefined, so that neither `dlsym` nor the linker finds them. Programs infer a
+/// driver's version from the functions that it lacks.
 fn hide(library: &mut [u8], hidden: impl Fn(&CStr) -> bool) -> object::Result<()> {
     let header = FileHeader64::<Endianness>::parse(&*library)?;
     let endian = header.endian()?;

@@ -1,4 +1,4 @@
-//! Why a file isn't trusted.
+//! The reasons why a file isn't trusted.
 
 use std::error::Error;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use kernel_registry_format::Printable;
 
-/// The reason why another user could have written or could exchange a file.
+/// How another user could have written a file, or could replace it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Untrusted {
     /// The file or a folder on its path belongs to neither this user nor root.
@@ -32,7 +32,7 @@ pub enum Untrusted {
 }
 
 impl Untrusted {
-    /// Returns the reason that an error of this crate contains, if it does.
+    /// Returns the reason in an error of this crate, if it failed because of one.
     pub fn in_error(error: &io::Error) -> Option<&Self> {
         error.get_ref()?.downcast_ref()
     }

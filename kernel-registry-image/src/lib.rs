@@ -1,11 +1,11 @@
-//! Reads CUDA kernel images: from the bytes of a PTX text, a cubin or a fatbin to facts about its kernels.
+//! Reads CUDA kernel images: turns the bytes of PTX, a cubin or a fatbin into facts about their kernels.
 //!
 //! [`read`] returns an [`Image`] with its variants: machine code for one architecture, or PTX for many. Each
 //! kernel in a variant has its symbol, its C++ [`Signature`], the layout of its parameters, the limits of a
 //! launch, the resources that it takes, and its [needs](Needs), such as printf. No compiler, driver or GPU is
 //! used.
 //!
-//! Images need not be trusted. Reading any bytes ends without a panic, and takes time and memory in
+//! Images needn't be trusted. Reading never panics, whatever the bytes, and takes time and memory in
 //! proportion to their size, or to their size after decompression, which is bounded by [`MAX_PLAIN_SIZE`].
 //!
 //! ```

@@ -1,5 +1,5 @@
-//! Defines `Control`, the host's side of a resident kernel: it ends the kernel, and reports whether all
-//! blocks are on the device.
+//! Defines `Control`, with which the host ends a resident kernel, and finds out whether all of its blocks
+//! are on the device.
 
 use std::error::Error;
 use std::fmt;
@@ -54,13 +54,14 @@ pub struct Control {
     blocks: u32,
 }
 
-/// The layout of `Control` in the device header. The words of the blocks follow.
+/// `Control` of the device header. A word for each block follows it.
 #[repr(C, align(64))]
 struct Words {
     /// Why the kernel ends: a value of the header's `End`.
     end: AtomicU32,
     layout: AtomicU32,
     blocks: AtomicU32,
+    /// 1 once all blocks have arrived. The kernel's first block writes it for the others.
     all_there: AtomicU32,
     limit_ns: AtomicU64,
 }
@@ -68,7 +69,7 @@ struct Words {
 const NOT_YET: u32 = 0;
 const STOPPED: u32 = 1;
 
-/// A limit in nanoseconds that never ends.
+/// The value of `limit_ns` for a kernel without a limit.
 const UNLIMITED: u64 = u64::MAX;
 
 // The values of a block's word: the header's `Presence`.
@@ -115,7 +116,7 @@ pub enum Ended {
     OtherLanes,
 }
 
-/// The blocks of a grid that are not on the device.
+/// Some blocks of a grid haven't arrived on the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BlocksMissing {
@@ -143,7 +144,7 @@ impl Control {
         Ok(control)
     }
 
-    /// Returns the number of blocks that the grid has.
+    /// Returns the number of blocks in the grid.
     pub fn blocks(&self) -> u32 {
         self.blocks
     }
@@ -152,7 +153,7 @@ impl Control {
     /// before the launch.
     pub fn limit(&self, limit: Duration) {
         let limit = u64::try_from(limit.as_nanos()).unwrap_or(UNLIMITED);
-        // Zero would mean no limit.
+        // 0 means that no limit was set, and ends the kernel at once.
         self.words().limit_ns.store(limit.max(1), Ordering::Release);
     }
 
@@ -162,14 +163,14 @@ impl Control {
         self.words().limit_ns.store(UNLIMITED, Ordering::Release);
     }
 
-    /// Tells the kernel to end, without waiting for that. If the kernel already has a reason to end, that
+    /// Tells the kernel to end, but doesn't wait for its end. If the kernel already has a reason to end, that
     /// reason stays.
     pub fn stop(&self) {
         let end = &self.words().end;
         let _ = end.compare_exchange(NOT_YET, STOPPED, Ordering::Release, Ordering::Relaxed);
     }
 
-    /// Returns whether the kernel is on the device.
+    /// Returns whether the kernel is on the device, or why it ended.
     pub fn presence(&self) -> Presence {
         let count =
             |presence| self.arrivals().iter().filter(|word| word.load(Ordering::Acquire) == presence).count();
@@ -250,7 +251,7 @@ impl Control {
         unsafe { &*self.memory.at(0) }
     }
 
-    /// Returns the words of the blocks, one for each block.
+    /// Returns the blocks' words, each a `Presence` of the device header.
     fn arrivals(&self) -> &[AtomicU32] {
         // SAFETY: as above; the words of the blocks follow `Words`.
         unsafe { slice::from_raw_parts(self.memory.at(size_of::<Words>()), self.blocks as usize) }
@@ -272,21 +273,21 @@ impl Ended {
     }
 }
 
-/// Calls `ask` until it returns true or `limit` is over. Returns whether it returned true.
-pub(crate) fn poll(limit: Duration, mut ask: impl FnMut() -> bool) -> bool {
-    /// How many polls come first without a pause. A kernel usually answers within microseconds.
+/// Calls `is_done` until it returns true or `limit` is over. Returns whether it returned true.
+pub(crate) fn poll(limit: Duration, mut is_done: impl FnMut() -> bool) -> bool {
+    /// The number of polls before the first pause. A kernel usually answers within microseconds.
     const EAGER: u32 = 100;
     let begun = Instant::now();
-    let mut asked = 0;
+    let mut polls = 0;
     loop {
-        if ask() {
+        if is_done() {
             return true;
         }
         if begun.elapsed() >= limit {
             return false;
         }
-        asked += 1;
-        if asked < EAGER { thread::yield_now() } else { thread::sleep(Duration::from_micros(50)) }
+        polls += 1;
+        if polls < EAGER { thread::yield_now() } else { thread::sleep(Duration::from_micros(50)) }
     }
 }
 

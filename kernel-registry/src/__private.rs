@@ -99,7 +99,7 @@ pub const fn total(parts: &[&[&KernelInfo]]) -> usize {
 pub const fn join<const N: usize>(parts: &[&[&'static KernelInfo]]) -> [&'static KernelInfo; N] {
     let Some(mut rest) = parts.split_first() else {
         assert!(N == 0);
-        // The array has no elements, so nobody reads `UNKNOWN`.
+        // The array has no elements, so `UNKNOWN` is never read.
         return [UNKNOWN; N];
     };
     let mut joined = [UNKNOWN; N];

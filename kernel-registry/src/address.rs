@@ -20,7 +20,8 @@ pub struct DeviceAddress(pub CUdeviceptr);
 /// `Mapped` memory, a `Control` and a `Queue`.
 ///
 /// A launch refuses a reference to memory of another context than the stream's, because freeing the memory would not wait for the
-/// kernel. It accepts the address of such memory (`Mapped::place`): then the caller must keep the memory until the kernel has ended.
+/// kernel. It accepts the address of such memory (`Mapped::place`), but then the caller must keep the memory until the kernel has
+/// ended.
 ///
 /// cudarc tracks the memory of slices, but not the memory behind a pointer. A resident kernel needs pointers, because cudarc frees a
 /// slice only after the kernel has ended.
@@ -45,8 +46,8 @@ pub trait PointerToMut<T>: PointerTo<T> {}
 
 /// Keeps other crates from implementing [`PointerTo`].
 pub trait Sealed {
-    /// Returns the context that the memory belongs to, if dropping the memory waits only for the kernels of that context.
-    /// Otherwise returns null.
+    /// Returns the context that the memory belongs to, if dropping the memory waits only for that context's kernels. Otherwise
+    /// returns null.
     #[inline]
     fn owner(&self) -> CUcontext {
         ptr::null_mut()

@@ -13,9 +13,9 @@ use crate::lock::lock;
 /// that [`warm_all`](crate::warm_all) takes. This `CudaContext` never destroys the context.
 ///
 /// The runtime library (`cudaSetDevice`, `<<<>>>`), PyTorch, cust and cuda-core use a device's *primary* context, which
-/// [`context`](crate::context) returns, too. So this function is for contexts of `cuCtxCreate`. For a context that was already
-/// warmed, it returns the `CudaContext` of the warm-up. For any other context it creates one `CudaContext`, and returns the same
-/// one again at later calls.
+/// [`context`](crate::context) returns, too. So this function is for contexts of `cuCtxCreate`. If the context was already
+/// warmed, the result is the `CudaContext` of the warm-up. Otherwise the first call creates a `CudaContext`, and later calls for
+/// the same context return that one.
 ///
 /// A stream of another library needs no function of this crate: cudarc's `wrap_borrowed_stream` converts it to a `CudaStream`,
 /// which every launch accepts.
@@ -64,28 +64,28 @@ pub unsafe fn borrow_context(context: *mut c_void) -> Result<Arc<CudaContext>, D
         drop(current);
         return crate::context(ordinal);
     }
-    let mut all = lock(&BORROWED);
-    if let Some((_, borrowed)) = all.iter().find(|(of, _)| *of == id) {
+    let mut contexts = lock(&BORROWED);
+    if let Some((_, borrowed)) = contexts.iter().find(|(known, _)| *known == id) {
         return Ok(borrowed.clone());
     }
-    // SAFETY: as above. `BORROWED` keeps this `CudaContext` for ever, so it does not destroy the context.
+    // SAFETY: as above. `BORROWED` keeps this `CudaContext` forever, so the context isn't destroyed through it.
     let borrowed = unsafe { CudaContext::from_raw_context(ordinal, device, raw) };
     let borrowed =
         borrowed.map_err(|error| DriverCallError::new("CudaContext::from_raw_context", error.0))?;
-    all.push((id, borrowed.clone()));
+    contexts.push((id, borrowed.clone()));
     Ok(borrowed)
 }
 
-/// The contexts that were borrowed, with their ids at that time; a context that is reset gets another id. They are never dropped,
-/// because dropping a `CudaContext` would destroy the other library's context.
+/// The borrowed contexts, each with its id when it was borrowed: a reset gives a context another id. They are never dropped, because
+/// dropping a `CudaContext` would destroy the other library's context.
 static BORROWED: Mutex<Vec<(ContextId, Arc<CudaContext>)>> = Mutex::new(Vec::new());
 
-/// Returns the number by which [`crate::context`] finds a device.
+/// Returns the ordinal of a device, which [`crate::context`] takes.
 fn ordinal_of(device: sys::CUdevice) -> Result<usize, DriverCallError> {
     let count =
         CudaContext::device_count().map_err(|error| DriverCallError::new("cuDeviceGetCount", error.0))?;
-    let is_it = |ordinal: &i32| result::device::get(*ordinal).is_ok_and(|found| found == device);
-    let ordinal = (0..count).find(is_it);
+    let is_device = |ordinal: &i32| result::device::get(*ordinal).is_ok_and(|found| found == device);
+    let ordinal = (0..count).find(is_device);
     // The device of a context is always found: it is one of the driver's devices.
     Ok(ordinal.unwrap_or(device).unsigned_abs() as usize)
 }

@@ -1,4 +1,4 @@
-//! Late loading: if a kernel is not warm when it is launched, loads the kernel then, if the context's policy allows that.
+//! Loads a kernel at its launch if it is not warm and the context's policy allows late loads.
 
 use std::sync::{Arc, Mutex};
 
@@ -19,9 +19,9 @@ use crate::{KernelInfo, OtherCopy, WarmError, Warmup};
 pub(crate) enum NotLoaded {
     /// The context's policy forbids late loads, or nothing was warmed in the context.
     NotWarm,
-    /// The same as `NotWarm`, for a kernel that was registered after the last warm-up.
+    /// As `NotWarm`, but the kernel was registered after the last warm-up.
     RegisteredLater,
-    /// This copy of the library has warmed nothing, and the program has these other copies.
+    /// This copy of the library has warmed nothing, but one of the program's other copies may have.
     OtherCopy(&'static [OtherCopy]),
     /// Loading would wait for a resident kernel.
     WouldWait(Box<WouldWait>),
@@ -41,7 +41,7 @@ pub(crate) fn load(
     };
     let within = Family::new(context, id);
     sections::refuse(within, "cuModuleLoadDataEx", &rules::MODULE).map_err(NotLoaded::WouldWait)?;
-    // In a hook of this context, the warm-up below fails and loads nothing, so nothing is reported.
+    // While a hook of this context runs, the warm-up below fails and loads nothing, so there's no load to report.
     if warm::hook_running_for(id).is_none() {
         let reporting = Reporting::begin(kernel, id);
         if reporting.is_some() {
@@ -55,8 +55,8 @@ pub(crate) fn load(
     kernel.table().find(context.ordinal(), id).ok_or(NotLoaded::NotWarm)
 }
 
-/// A late load that is being reported, until this is dropped. The function that gets the report may itself launch the kernel, in any
-/// thread. Such a launch belongs to the same late load, and is not reported again.
+/// Marks a late load as being reported, until it is dropped. The function that gets the report may launch the same kernel, in any
+/// thread. That launch is part of the same late load, so it is not reported again.
 struct Reporting(&'static KernelInfo, ContextId);
 
 static REPORTING: Mutex<Vec<(&'static KernelInfo, ContextId)>> = Mutex::new(Vec::new());

@@ -34,7 +34,7 @@
 //! # Warm kernels
 //!
 //! The driver loads a kernel at the kernel's first launch, and waits for everything that runs on the device before that. If a
-//! kernel that never ends is running, the driver waits for ever. [`warm_all`] makes all kernels ready in a context of cudarc, and
+//! kernel that never ends is running, the driver waits forever. [`warm_all`] makes all kernels ready in a context of cudarc, and
 //! returns a receipt with a report:
 //!
 //! ```no_run

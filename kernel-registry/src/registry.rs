@@ -27,7 +27,7 @@ mod runtime {
 /// A kernel in the list that the crate inventory collects before `main`.
 pub struct Registration {
     info: &'static KernelInfo,
-    /// The library's record, which a program with this registration keeps therefore, whatever its linker drops.
+    /// The library's record. Because of this reference, the linker keeps the record wherever it keeps the registration.
     _library: &'static [u8],
 }
 

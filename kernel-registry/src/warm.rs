@@ -207,13 +207,13 @@ impl<'a> Warmup<'a> {
         self
     }
 
-    /// Takes machine code of PTX images from this file, which `cargo kernels bake` made. Late loads in the context do so, too.
+    /// Takes machine code of PTX images from this file, which `cargo kernels bake` made. Late loads in the context use the file, too.
     ///
-    /// Without that, the file is the one that the variable `KERNEL_REGISTRY_BAKED` names, or the one beside the program, `app.baked`
-    /// beside `app`. `KERNEL_REGISTRY_BAKED=0` turns that off.
+    /// By default, the environment variable `KERNEL_REGISTRY_BAKED` names the file. If it is not set, the file is next to the program:
+    /// `app.baked` for `app`. `KERNEL_REGISTRY_BAKED=0` turns this default off.
     ///
-    /// An image that has no code in the file for the device is compiled by the driver. So are all if the file is damaged, or if others
-    /// can write to it; [`Report::not_baked`] says why. A missing file is an error.
+    /// The driver compiles an image for which the file has no code for the device. It compiles all images if the file is damaged, or
+    /// if other users can write to it; [`Report::not_baked`] says why. A missing file is an error.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), kernel_registry::MainError> {

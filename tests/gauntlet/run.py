@@ -21,6 +21,17 @@ HERE = Path(__file__).resolve().parent
 ARCH = "-arch=sm_80"
 
 
+# A container whose folders for files let no code run.
+CONTAINER = """
+mount --make-rprivate /
+mount -t tmpfs -o size=16m,noexec tmpfs "$0"
+mount -t tmpfs -o size=1m,noexec tmpfs /var/tmp
+unset XDG_CACHE_HOME XDG_RUNTIME_DIR CACHE_DIRECTORY
+export TMPDIR="$0" HOME=/nonexistent
+exec "$@"
+"""
+
+
 class Missing(Exception):
     pass
 
@@ -58,8 +69,9 @@ class Gauntlet:
             file.unlink(missing_ok=True)
         line = f"({command}) >{shlex.quote(str(output))} 2>{shlex.quote(str(errors))}; echo $? >{shlex.quote(str(code))}"
         audit = [str(self.tool / "kernel-audit"), *options, "--"] if options else []
+        around = ["unshare", "-rm", "sh", "-ec", CONTAINER, env["NOEXEC"]] if "NOEXEC" in env else []
         done = subprocess.run(
-            [*audit, "sh", "-c", line], env={**os.environ, "LD_LIBRARY_PATH": self.libraries, **env}, stdin=subprocess.DEVNULL,
+            [*around, *audit, "sh", "-c", line], env={**os.environ, "LD_LIBRARY_PATH": self.libraries, **env}, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300,
         )
         texts = [file.read_text(errors="replace") if file.exists() else "MISSING" for file in [output, errors, code]]
@@ -100,6 +112,12 @@ def of_nvrtc(g):
     yield "linked, bound at start", lambda: f"{g.linked('-Wl,-z,now')} plain {one} {ARCH}", {}
     yield "linked, without a PLT", lambda: f"{g.linked('-fno-plt', '-O1')} plain {one} {ARCH}", {}
     yield "in a jail after the first compilation", lambda: f"{g.opens()} jail {one} {ARCH}", {"JAIL": str(g.scratch)}
+
+    def noexec():
+        (g.scratch / "noexec").mkdir(exist_ok=True)
+        return f"{g.opens()} plain {one} {ARCH}"
+
+    yield "where temporary folders let no code run", noexec, {"NOEXEC": str(g.scratch / "noexec")}
 
     def between():
         wrapper = g.cc("libwrapper.so", "wrapper.c", "-shared", "-fPIC", "-ldl")

@@ -43,7 +43,8 @@ fn program() -> &'static Path {
         let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         let folder = scratch_folder();
         let copy = folder.join("copy");
-        let crates = ["", "-format", "-image", "-macros"].map(|part| format!("kernel-registry{part}"));
+        let crates =
+            ["", "-files", "-format", "-image", "-macros"].map(|part| format!("kernel-registry{part}"));
         for name in &crates {
             let (from, to) = (workspace.join(name), copy.join(name));
             let manifest = fs::read_to_string(from.join("Cargo.toml")).unwrap();

@@ -7,7 +7,7 @@ use cargo_metadata::camino::Utf8PathBuf;
 use cargo_metadata::{Metadata, Package, Target};
 
 use crate::run::{Outcome, cargo, run, workspace};
-use crate::{prose, structure};
+use crate::{once, prose, structure};
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -21,6 +21,7 @@ pub(crate) fn check(options: &Options) -> Outcome {
     let metadata = cargo_metadata::MetadataCommand::new().no_deps().exec()?;
     structure::check_structure(&metadata)?;
     prose::check_audit(&workspace())?;
+    once::check_hooks(&workspace())?;
     let lint = ["clippy", "--quiet", "--workspace", "--all-targets", "--locked"];
     run(cargo().args(lint).args(["--", "-D", "warnings"]))?;
     let tests = tests(&metadata, &changed(options)?);

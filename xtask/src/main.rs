@@ -16,6 +16,7 @@ mod fuzz;
 mod imports;
 mod memory;
 mod notices;
+mod once;
 mod package;
 mod prebuilt;
 mod prose;

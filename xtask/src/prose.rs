@@ -57,7 +57,7 @@ fn find_parsed(folder: &Path) -> Outcome<BTreeSet<String>> {
     Ok(problems)
 }
 
-fn rust_files(folder: &Path) -> Outcome<Vec<PathBuf>> {
+pub(crate) fn rust_files(folder: &Path) -> Outcome<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();

@@ -1,8 +1,8 @@
 //! `cargo kernels sim`: runs any program on the simulated driver.
 //!
-//! kernel-registry-command builds the driver as a shared library, and puts it into a folder where the loader looks. Functions newer
-//! than the simulated version are missing there. `about` describes the driver in a sentence. Then the program replaces this
-//! process, so that exit code and signals are the program's.
+//! kernel-registry-command builds the driver as a shared library, and puts it into a folder where the loader looks. The driver lacks
+//! functions that are newer than the simulated version. `about` describes it in a sentence. Then the program replaces this process,
+//! so that exit code and signals are the program's.
 
 mod about;
 
@@ -26,8 +26,8 @@ pub(crate) fn run(options: &Sim) -> Result<(), Failure> {
     let mut command = Command::new(program);
     command.args(arguments);
 
-    // The first use builds the driver for half a minute, so a mistyped name is found before.
-    if !is_there(program) {
+    // Building the driver at the first use takes half a minute, so a mistyped name is reported before.
+    if !exists(program) {
         let source = io::ErrorKind::NotFound.into();
         return Err(Shared::NotRun { program: program.clone(), source }.into());
     }
@@ -36,7 +36,7 @@ pub(crate) fn run(options: &Sim) -> Result<(), Failure> {
         // SAFETY: this process has only had one thread so far, so no other thread reads the environment.
         unsafe { env::set_var(name, value) };
     }
-    for name in OF_CALLS {
+    for name in CALL_VARIABLES {
         if let Some(value) = env::var_os(name) {
             command.env(name, value);
             // SAFETY: as above.
@@ -52,19 +52,18 @@ pub(crate) fn run(options: &Sim) -> Result<(), Failure> {
     Err(Shared::NotRun { program: program.clone(), source: error }.into())
 }
 
-/// Returns whether there is a file of this name: on the path, unless the name has a slash.
-fn is_there(program: &OsStr) -> bool {
+/// Returns whether a program exists: in the folders of `PATH`, unless its name has a slash.
+fn exists(program: &OsStr) -> bool {
     if Path::new(program).components().count() > 1 {
         return Path::new(program).exists();
     }
-    // Without the variable, the system has a path of its own.
+    // Without `PATH`, the system searches default folders.
     let Some(path) = env::var_os("PATH") else { return true };
     env::split_paths(&path).any(|folder| folder.join(program).exists())
 }
 
-/// Variables that affect driver calls. Only the program gets them, so that they do not affect the calls that describe the driver
-/// here.
-const OF_CALLS: [&str; 2] = ["KERNEL_REGISTRY_SIM_FAULTS", "KERNEL_REGISTRY_SIM_TIMING"];
+/// Variables that affect driver calls. Only the program gets them: they must not affect our own calls, which describe the driver.
+const CALL_VARIABLES: [&str; 2] = ["KERNEL_REGISTRY_SIM_FAULTS", "KERNEL_REGISTRY_SIM_TIMING"];
 
 /// Returns the variables that configure the driver.
 fn variables(options: &Sim) -> impl Iterator<Item = (String, &str)> {

@@ -73,7 +73,7 @@ pub(crate) fn start() {
 struct Watched {
     call: InProgress,
     since: Instant,
-    /// Whether the streams were asked what runs beside the call.
+    /// Whether the driver was asked which streams are busy during the call.
     is_asked: bool,
     /// How long the call may take until it is explained. `None` if it was explained.
     patience: Option<Duration>,
@@ -116,7 +116,7 @@ fn look_again() {
         if goes_on {
             event.took.store(nanoseconds(since.elapsed()), Ordering::Relaxed);
         } else {
-            event.has_returned.store(1, Ordering::Release);
+            event.later.store(1, Ordering::Release);
         }
         goes_on
     });

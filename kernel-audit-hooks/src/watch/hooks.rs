@@ -46,17 +46,16 @@ pub(crate) fn prepare() -> bool {
     if fork::is_divided() {
         return recording::is_possible();
     }
-    ONCE.call_once(|| {
+    fork::call_once(&ONCE, || {
         call::use_table(HOOKS);
-        [busy::forked, section::forked, unloaded::forked, slots::forked, launches::forked]
+        [busy::forked, section::forked, unloaded::forked, slots::forked, launches::forked, ready::forked]
             .into_iter()
             .for_each(fork::in_child);
         hang::prepare();
         recording::when_ready(stretch::begin_at_ready);
-        ready::start();
         // A forked child starts this again, because it has no other threads.
         recording::with_each(|| {
-            ready::look();
+            ready::start();
             if WATCHES.load(Ordering::Relaxed) || recording::is_forked() {
                 hang::start();
             }

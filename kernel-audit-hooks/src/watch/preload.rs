@@ -35,7 +35,7 @@ pub(crate) fn content(how: How, hash: u64, image: &[u8]) -> Option<Content> {
     type Key = (How, u64, u64);
     static NAMED: OnceLock<HashMap<Key, Vec<&Origin>>> = OnceLock::new();
     let plan = plan()?;
-    let named = NAMED.get_or_init(|| {
+    let named = fork::once(&NAMED, || {
         let mut named: HashMap<Key, Vec<_>> = HashMap::new();
         for origin in plan.images.keys() {
             named.entry((origin.how, origin.bytes, origin.hash)).or_default().push(origin);
@@ -55,7 +55,9 @@ pub(crate) fn take(content: Content) -> Option<u64> {
     let context = context_of(content.0);
     let mut state = STATE.lock();
     let handles = state.images.get_mut(&(content, context)).filter(|handles| !handles.is_empty())?;
-    Some(handles.remove(0))
+    let handle = handles.remove(0);
+    state.mark_used(handle);
+    Some(handle)
 }
 
 /// Forgets an image that the program is about to unload. Waits while it's being preloaded from.

@@ -112,18 +112,16 @@ pub(crate) fn begin_at_ready() {
 
 fn start() {
     static ONCE: Once = Once::new();
-    fork::undivided(|| {
-        ONCE.call_once(|| {
-            extern "C" fn at_exit() {
-                STATE.lock().end(now());
-                let begun = Instant::now();
-                while !STATE.lock().is_recorded() && begun.elapsed() < AT_EXIT {
-                    thread::sleep(STEP);
-                }
+    fork::call_once(&ONCE, || {
+        extern "C" fn at_exit() {
+            STATE.lock().end(now());
+            let begun = Instant::now();
+            while !STATE.lock().is_recorded() && begun.elapsed() < AT_EXIT {
+                thread::sleep(STEP);
             }
-            // SAFETY: `at_exit` takes no arguments, and is never unloaded.
-            unsafe { libc::atexit(at_exit) };
-        })
+        }
+        // SAFETY: `at_exit` takes no arguments, and is never unloaded.
+        unsafe { libc::atexit(at_exit) };
     });
     if let Err(error) = own_threads::start(sample_threads) {
         recording::mark_thread_lacking(&error, "where the time goes is unknown");

@@ -1,4 +1,4 @@
-//! The PTX that a program loaded, for machine code that is compiled from it ahead of time.
+//! PTX that a program loaded. A preload lists it, so that it can be compiled to machine code ahead of time.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -9,13 +9,13 @@ use kernel_registry_format::baked;
 
 use super::origin::{Malformed, Origin};
 
-/// What a line begins with.
-const WORD: &str = "ptx ";
+/// The prefix of a preload's PTX lines.
+const PREFIX: &str = "ptx ";
 
-/// What stands for no options.
-const NONE: &str = "-";
+/// The placeholder for no options.
+const NO_OPTIONS: &str = "-";
 
-/// A PTX image, and the options with which the program loaded it.
+/// A PTX image and the options that the program loaded it with.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub struct Ptx {
@@ -26,7 +26,7 @@ pub struct Ptx {
 }
 
 impl Ptx {
-    /// A PTX image.
+    /// Describes PTX that was loaded with these comma-separated options.
     pub fn new(options: &str, origin: Origin) -> Self {
         Ptx { options: options.to_owned(), origin }
     }
@@ -34,8 +34,8 @@ impl Ptx {
 
 impl fmt::Display for Ptx {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let options = if self.options.is_empty() { NONE } else { &self.options };
-        write!(f, "{WORD}{options} {}", self.origin)
+        let options = if self.options.is_empty() { NO_OPTIONS } else { &self.options };
+        write!(f, "{PREFIX}{options} {}", self.origin)
     }
 }
 
@@ -43,20 +43,20 @@ impl FromStr for Ptx {
     type Err = Malformed;
 
     fn from_str(line: &str) -> Result<Self, Malformed> {
-        let parts = line.strip_prefix(WORD).and_then(|rest| rest.split_once(' '));
+        let parts = line.strip_prefix(PREFIX).and_then(|rest| rest.split_once(' '));
         let (options, origin) = parts.ok_or_else(|| Malformed { line: 1, text: line.to_owned() })?;
-        Ok(Ptx::new(if options == NONE { "" } else { options }, origin.parse()?))
+        Ok(Ptx::new(if options == NO_OPTIONS { "" } else { options }, origin.parse()?))
     }
 }
 
-/// The file beside a preload that has machine code of its PTX.
+/// Returns the path of the file with the machine code of a preload's PTX: the preload's path and a suffix.
 pub fn baked_file(preload: &Path) -> PathBuf {
     let mut file = preload.as_os_str().to_owned();
     file.push(baked::SUFFIX);
     file.into()
 }
 
-/// The key of machine code for PTX that is compiled with these options.
+/// Returns the key of the machine code that this PTX compiles to with these comma-separated options.
 pub fn baked_key(ptx: &[u8], options: &str) -> [u8; 32] {
     let lines: String =
         options.split(',').filter(|line| !line.is_empty()).map(|line| format!("{line}\n")).collect();

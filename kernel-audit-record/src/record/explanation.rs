@@ -1,9 +1,9 @@
-//! What the audited process found out about a call that hangs, while it hung.
+//! Defines the explanation of a hang: the audited process's findings about a call, made while the call hung.
 
 use super::coded::{Coded, coded_struct};
 use super::texts::{LONGEST, SharedText};
 
-/// What the audited process found out about a call that hangs. The report makes sentences of it.
+/// The audited process's findings about a call that hangs. The report turns them into sentences.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Explanation {
@@ -25,13 +25,13 @@ pub struct Explanation {
     pub aborts_after_ms: Option<u64>,
 }
 
-/// What runs in a stream.
+/// A busy stream, and the work in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Running {
     /// The handle of the stream, or 0.
     pub stream: u64,
-    /// What was launched there last.
+    /// The work that was launched last in the stream.
     pub what: Work,
     /// The thread that launched it.
     pub thread: u32,
@@ -71,7 +71,7 @@ pub struct UnloadedLaunch {
     pub thread: u32,
     /// The library that made the launch and the function in it, or nothing.
     pub caller: SharedText,
-    /// What ran at the launch.
+    /// The streams that were busy at the launch.
     pub running: Vec<Running>,
 }
 
@@ -81,9 +81,9 @@ pub struct UnloadedLaunch {
 pub struct UnloadedHandles {
     /// The symbols of a few of the kernels.
     pub kernels: Vec<SharedText>,
-    /// How many there are.
+    /// The number of these kernels.
     pub count: u32,
-    /// What ran when a handle was obtained.
+    /// The streams that were busy when a handle was obtained.
     pub running: Vec<Running>,
 }
 
@@ -152,7 +152,7 @@ impl Explanation {
         }
     }
 
-    /// Returns the bytes for a record. What doesn't fit into a text of a record is left out: the longest lists lose their ends.
+    /// Encodes the explanation for a record. Long lists lose their ends, so that the bytes fit into one text.
     pub fn to_bytes(&self) -> Vec<u8> {
         let (mut fitting, mut most) = (self.clone(), 64);
         loop {
@@ -170,7 +170,7 @@ impl Explanation {
         }
     }
 
-    /// Reads the bytes of a record.
+    /// Decodes the bytes of a record. Returns `None` if they aren't exactly an explanation.
     pub fn from_bytes(mut bytes: &[u8]) -> Option<Self> {
         Explanation::decode(&mut bytes).filter(|_| bytes.is_empty())
     }

@@ -10,7 +10,7 @@ use super::texts::LONGEST;
 pub const MAGIC: u64 = u64::from_le_bytes(*b"kr-audit");
 /// The version of the format. A reader refuses other versions.
 #[doc(hidden)]
-pub const VERSION: u32 = 14;
+pub const VERSION: u32 = 15;
 
 /// The number of threads that can have a slot.
 #[doc(hidden)]
@@ -119,8 +119,8 @@ pub struct RawEvent {
     /// The [`Kind`](super::Kind), or 0 while the event is being written.
     pub kind: AtomicU16,
     pub is_finding: AtomicU8,
-    /// Whether the call of a hang returned after all.
-    pub has_returned: AtomicU8,
+    /// What came true after the event was written: the call of a hang returned, or the program used the preloaded image.
+    pub later: AtomicU8,
     pub thread: AtomicU32,
     pub begun: AtomicU64,
     pub took: AtomicU64,

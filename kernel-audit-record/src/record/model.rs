@@ -115,6 +115,9 @@ pub struct Event {
     /// Whether the call returned. The call of a hang may have returned after all.
     #[cfg_attr(feature = "serde", serde(rename = "returned"))]
     pub has_returned: bool,
+    /// False of an image that was preloaded, and that the program has not asked for.
+    #[cfg_attr(feature = "serde", serde(rename = "used"))]
+    pub is_used: bool,
     /// When the event began, in nanoseconds since the start.
     #[cfg_attr(feature = "serde", serde(rename = "at_ms", serialize_with = "json::milliseconds"))]
     pub begun: u64,

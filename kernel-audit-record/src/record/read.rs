@@ -115,6 +115,7 @@ fn event(bytes: &[u8], at: usize, texts: &mut Texts<'_>) -> Option<Event> {
     let mut text = |offset| texts.at(u32_at(bytes, at + offset));
     let subject = Subject::from_fields(fields(bytes, at, &mut text));
     let details = u32_at(bytes, at + offset_of!(RawEvent, details));
+    let later = u8_at(bytes, at + offset_of!(RawEvent, later)) != 0;
     let mut event = Event {
         kind,
         thread: u32_at(bytes, at + offset_of!(RawEvent, thread)),
@@ -124,7 +125,8 @@ fn event(bytes: &[u8], at: usize, texts: &mut Texts<'_>) -> Option<Event> {
         context: u64_at(bytes, at + offset_of!(RawEvent, context)),
         result: u32_at(bytes, at + offset_of!(RawEvent, result)),
         is_finding: u8_at(bytes, at + offset_of!(RawEvent, is_finding)) != 0,
-        has_returned: kind != Kind::Hang || u8_at(bytes, at + offset_of!(RawEvent, has_returned)) != 0,
+        has_returned: kind != Kind::Hang || later,
+        is_used: kind != Kind::Preload || later || subject.image().is_none(),
         subject,
         call: text(offset_of!(RawEvent, call)),
         resident: text(offset_of!(RawEvent, resident)),

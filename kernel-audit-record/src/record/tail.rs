@@ -130,7 +130,7 @@ impl Tail {
 
     fn keep_or_forget(&mut self, at: usize) {
         let kind = u16_at(&self.bytes, at + offset_of!(RawEvent, kind));
-        let has_returned = self.bytes[at + offset_of!(RawEvent, has_returned)] != 0;
+        let has_returned = self.bytes[at + offset_of!(RawEvent, later)] != 0;
         let goes_on = kind == 0 || kind == Kind::Hang as u16 && !has_returned;
         if goes_on && self.going_on.len() < MOST_HANGS {
             self.going_on.push(at);

@@ -119,7 +119,7 @@ fn a_record_that_grows_is_read_again_and_again() {
     assert_eq!(hangs(&bytes), Some(vec![]));
 
     let event_offset = |index: usize| size_of::<Layout>() + index * size_of::<RawEvent>();
-    let (kind, returned) = (offset_of!(RawEvent, kind), offset_of!(RawEvent, has_returned));
+    let (kind, returned) = (offset_of!(RawEvent, kind), offset_of!(RawEvent, later));
     bytes[offset_of!(Header, events)] = 3;
     for (index, its) in [Kind::Hang, Kind::Load, Kind::Hang].into_iter().enumerate() {
         bytes[event_offset(index) + kind] = its as u8;

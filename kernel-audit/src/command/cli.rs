@@ -14,11 +14,13 @@ that library at its first use, in the target directory of the package here, or i
 `kernel_registry_audit_ready()`, which that library exports; in Python `kernel_audit.ready()` does, if pip installed this command, or
 else `ctypes.CDLL(\"libcuda.so.1\")` has it. A program called `merge`, `watch`, `bake`, `pack` or `demo` is run by `run`.
 
-Exit codes: those of the program; 12 if it succeeded and there are findings: calls that were late after the program was
-ready, or that did not return in time; 127 if there is no such program, 126 if it cannot be run, 2 wrong usage, 9 the library
-could not be built, 3 no such file or folder, 1 anything else, also where findings may be missing: a record could not be
-read, or no call was seen and an option asks about calls. Of `merge`: 12 if there are findings, 3 no such file, 6 no record
-could be read, or a preload is damaged, 1 if findings may be missing";
+With `--preload` the program runs even if it can't be watched: whatever the audit can't do is a warning.
+
+Exit codes: those of the program; a signal that ends the program ends this command, too. 127 if there is no such program, 126 if
+it cannot be run, 2 wrong usage, 9 the library could not be built, 3 no such file or folder, 1 anything else. Of `merge`: 3 no
+such file, 6 no record could be read, or a preload is damaged, 1 some record could not be read. With `--fail-on-findings`, if the
+program succeeded: 12 if calls were late after the program was ready, or did not return in time; 1 if such findings may be missing,
+because a record could not be read, or no call was seen and an option asks about calls";
 
 /// The command line of the audit.
 #[derive(Args)]
@@ -65,7 +67,8 @@ pub(crate) struct Run {
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) ready_after: Option<f64>,
 
-    /// Take the program and its children as ready once this file exists
+    /// Take processes as ready once this file exists. A process that starts later is ready after as long as the program took to
+    /// make the file
     #[arg(long, value_name = "FILE")]
     pub(crate) ready_file: Option<PathBuf>,
 
@@ -85,7 +88,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "MILLISECONDS", default_value_t = 10)]
     pub(crate) slow: u64,
 
-    /// Give each process's record room for so many events, of 96 bytes each
+    /// Give each process's record room for so many events, of 104 bytes each
     #[arg(long, value_name = "NUMBER", default_value_t = 65_536, value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
     pub(crate) events: u32,
 
@@ -100,6 +103,10 @@ pub(crate) struct Run {
     /// Leave NVRTC alone: for programs that don't start otherwise, such as those with a ThreadSanitizer
     #[arg(long)]
     pub(crate) no_nvrtc: bool,
+
+    /// Print neither the report nor late loads as they happen; hangs and warnings are still printed
+    #[arg(long)]
+    pub(crate) quiet: bool,
 
     /// Keep the records of the processes in this folder
     #[arg(long, value_name = "FOLDER")]
@@ -135,6 +142,10 @@ pub(crate) struct Reports {
     /// Write what was late to this file, for `--preload`; with what is preloaded or merged
     #[arg(long, value_name = "FILE", value_parser = PathBufValueParser::new().try_map(file))]
     pub(crate) record: Option<PathBuf>,
+
+    /// Exit with 12 if there are findings, and with 1 if findings may be missing: for tests
+    #[arg(long)]
+    pub(crate) fail_on_findings: bool,
 }
 
 /// Reports on records.

@@ -62,6 +62,8 @@ pub enum Failure {
     LackThreads { count: usize },
     #[error("the program ended with exit code {code}")]
     Failed { code: u8 },
+    #[error("signal {signal} ended the program")]
+    Killed { signal: i32 },
     #[error("the program of the demonstration failed: {why}")]
     DemoProgram { why: String },
     #[error(
@@ -89,6 +91,8 @@ impl Failure {
             Failure::WithoutPtx { .. } => 7,
             Failure::Findings { .. } => 12,
             Failure::Failed { code } => *code,
+            // As shells do.
+            Failure::Killed { signal } => u8::try_from(128 + signal).unwrap_or(1),
             _ => 1,
         }
     }

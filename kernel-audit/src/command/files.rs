@@ -10,12 +10,11 @@ use kernel_registry_files::Folder;
 
 use super::cli::Reports;
 use super::failure::Failure;
-use super::preload;
+use super::preload::{self, Earlier};
 use super::process::Audit;
 use super::replace::{Format, replace, replaceable};
 use super::report::{html, json, trace};
 use super::trust::followed;
-use crate::preload::Preload;
 
 impl Reports {
     /// Fails if a report cannot be written. The check comes before a program runs, which can take hours.
@@ -32,7 +31,7 @@ impl Reports {
     pub(crate) fn write(
         &self,
         audit: &Audit,
-        earlier: Preload,
+        earlier: Earlier,
         merges_preloads: bool,
     ) -> Result<(), Failure> {
         for why in &audit.left_out {

@@ -1,4 +1,4 @@
-//! Reports on the records of earlier programs.
+//! The command `merge`.
 
 use std::io::Write;
 use std::path::Path;
@@ -9,11 +9,10 @@ use super::cli::Merge;
 use super::failure::Failure;
 use super::files::is_output;
 use super::how_run::HowRun;
-use super::preload;
+use super::preload::{Earlier, Turn};
 use super::process::{Audit, record_files};
-use crate::preload::Preload;
 
-/// Reports on the records of earlier programs.
+/// Reports on the records of earlier runs. Preloads among the files are merged into the one that `--record` names.
 pub(crate) fn merge(options: &Merge, words: &str) -> Result<(), Failure> {
     if let (Some(path), None) =
         (options.records.iter().find(|path| is_preload(path)), &options.reports.record)
@@ -21,7 +20,7 @@ pub(crate) fn merge(options: &Merge, words: &str) -> Result<(), Failure> {
         return Err(Failure::MergedNowhere { path: path.clone() });
     }
     options.reports.can_be_written()?;
-    let (mut files, mut earlier) = (Vec::new(), Preload::default());
+    let (mut files, mut earlier) = (Vec::new(), Earlier::default());
     let mut empty = Vec::new();
     for path in &options.records {
         if path.is_dir() {
@@ -29,7 +28,7 @@ pub(crate) fn merge(options: &Merge, words: &str) -> Result<(), Failure> {
             empty.extend(Some(path).filter(|_| records.is_empty()));
             files.extend(records);
         } else if is_preload(path) {
-            earlier.merge(preload::read(path)?);
+            earlier.add(path)?;
         } else {
             files.push(path.clone());
         }
@@ -38,7 +37,8 @@ pub(crate) fn merge(options: &Merge, words: &str) -> Result<(), Failure> {
     files.dedup();
     let mut audit = Audit::read(files)?;
     audit.set_run(HowRun::new(words));
-    let merges_preloads = earlier != Preload::default();
+    let merges_preloads = !earlier.files.is_empty();
+    let _turn = options.reports.record.as_deref().map(Turn::take);
     options.reports.write(&audit, earlier, merges_preloads)?;
     if audit.processes.is_empty() && !merges_preloads {
         return Err(Failure::NothingToMerge { left_out: audit.left_out.len() });
@@ -53,10 +53,13 @@ pub(crate) fn merge(options: &Merge, words: &str) -> Result<(), Failure> {
         Some(path) if is_output(path) => terminal::say(&audit),
         _ => terminal::print(|out| write!(out, "{audit}"))?,
     }
-    audit.verdict()
+    match audit.verdict() {
+        Err(Failure::Findings { .. }) if !options.reports.fail_on_findings => Ok(()),
+        verdict => verdict,
+    }
 }
 
-/// Returns whether a file counts as a preload.
+/// Returns whether a file is a preload, judged by its name.
 fn is_preload(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "preload")
 }

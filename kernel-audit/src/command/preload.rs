@@ -1,15 +1,16 @@
-//! Writes the preload for the next run from this run's findings, and reports what became of the preload that this run
-//! was given.
+//! Reads preloads, and writes the one for the next run from this run's findings.
 
 mod compiled;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fs;
+use std::fs::{self, File, TryLockError};
 use std::io::ErrorKind;
 use std::iter;
 use std::mem;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use kernel_registry_command::{many, terminal};
 use kernel_registry_cuda::rules;
@@ -26,7 +27,7 @@ use crate::kept::file_name;
 use crate::preload::{How, IN_CONTEXT, Origin, Preload, Ptx, Sizes, hash, images, keep_copy};
 use crate::record::{self, Event, Kind, Limit, Subject, open_plain};
 
-/// Reads a preload. Finds the copies of images also if they were moved together with the preload.
+/// Reads a preload. Finds the copies of images even if they were moved together with the preload.
 pub(crate) fn read(path: &Path) -> Result<Preload, Failure> {
     let mut preload = Preload::read(path).map_err(|error| match error.kind() {
         ErrorKind::InvalidData => Failure::NoPreload { path: path.to_owned(), source: error },
@@ -43,7 +44,27 @@ pub(crate) fn read(path: &Path) -> Result<Preload, Failure> {
     Ok(preload)
 }
 
-/// Fails if a preload cannot be written. The check comes before the program runs, which can take hours.
+/// The right to write a preload and what lies with it, which one command has at a time.
+pub(crate) struct Turn {
+    _folder: Option<File>,
+}
+
+impl Turn {
+    /// Waits for the turn, but not forever: the command that has it may be stopped. A folder on another machine may have no
+    /// locks, so there's no wait.
+    pub(crate) fn take(file: &Path) -> Turn {
+        const LONGEST: Duration = Duration::from_secs(60);
+        let begun = Instant::now();
+        let folder = absolute(file).ok().and_then(|file| File::open(file.parent()?).ok());
+        let is_taken = |folder: &File| matches!(folder.try_lock(), Err(TryLockError::WouldBlock));
+        while folder.as_ref().is_some_and(is_taken) && begun.elapsed() < LONGEST {
+            thread::sleep(Duration::from_millis(10));
+        }
+        Turn { _folder: folder }
+    }
+}
+
+/// Fails if a preload can't be written. Call this before the program runs, which can take hours.
 pub(crate) fn can_be_recorded(file: &Path) -> Result<(), Failure> {
     let path = absolute(file)?;
     if path.to_string_lossy().contains(is_control) {
@@ -60,42 +81,69 @@ pub(crate) fn can_be_recorded(file: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes a preload: what was late in these processes, and what `earlier` names. Copies of images go to the folder
-/// beside the preload. Copies that only the preload's earlier version named are deleted from that folder.
-pub(crate) fn record(file: &Path, audit: &Audit, mut earlier: Preload) -> Result<(), Failure> {
-    let mut others = BTreeSet::new();
+/// What a new preload takes over.
+#[derive(Default)]
+pub(crate) struct Earlier {
+    /// The files from which it was read.
+    pub(crate) files: Vec<PathBuf>,
+    pub(crate) preload: Preload,
+}
+
+impl Earlier {
+    /// Reads a preload, too.
+    pub(crate) fn add(&mut self, path: &Path) -> Result<(), Failure> {
+        self.preload.merge(read(path)?);
+        self.files.push(path.to_owned());
+        Ok(())
+    }
+
+    /// Adds what other commands have written to `file` since it was read.
+    fn with_additions(mut self, file: &Path, now: &Preload) -> Preload {
+        let same = |path: &PathBuf| absolute(path).ok() == absolute(file).ok();
+        if self.files.iter().any(same) {
+            self.preload.merge(now.clone());
+        }
+        self.preload
+    }
+}
+
+/// Writes a preload of the late loads in these processes and of everything in `earlier`. Copies of images are stored
+/// in a folder next to it. Copies that only the overwritten preload named are deleted there. The caller has the [`Turn`].
+pub(crate) fn record(file: &Path, audit: &Audit, earlier: Earlier) -> Result<(), Failure> {
+    let before = read(file).unwrap_or_default();
+    let mut earlier = earlier.with_additions(file, &before);
+    let mut unpreloadable = BTreeSet::new();
     let mut preload = Preload::default();
-    audit.processes.iter().for_each(|process| preload.merge(late(audit, process, &mut others)));
+    audit.processes.iter().for_each(|process| preload.merge(late(audit, process, &mut unpreloadable)));
     let folder = images(&absolute(file)?);
     for preload in [&mut preload, &mut earlier] {
         replace_copies(preload, |origin| match keep(origin, &audit.copies, &folder) {
             Ok(path) => Some(path),
             Err(why) => {
-                others.insert(format!("{origin}: {why}"));
+                unpreloadable.insert(format!("{origin}: {why}"));
                 None
             }
         });
     }
     preload.merge(needed(&preload));
-    let compiled = compiled::copy(audit, &mem::take(&mut earlier.compiled), &folder, &mut others);
+    let compiled = compiled::copy(audit, &mem::take(&mut earlier.compiled), &folder, &mut unpreloadable);
     preload.compiled = compiled;
     preload.merge(earlier);
 
-    let before = read(file).unwrap_or_default();
-    let text = format!("{preload}{}", comments(audit, &others));
+    let text = format!("{preload}{}", comments(audit, &unpreloadable));
     replace(file, Format::Preload, &text).map_err(Failure::not_written(file))?;
     let (kernels, images) = (many(preload.kernels(), "kernel"), many(preload.images.len(), "image"));
     let compiled = match preload.compiled.len() {
         0 => String::new(),
         count => format!(" and {} of NVRTC", many(count, "result")),
     };
-    let not = if others.is_empty() {
+    let remark = if unpreloadable.is_empty() {
         String::new()
     } else {
-        format!("; {} more cannot be, for reasons that stand there", others.len())
+        format!("; {} more cannot be, for reasons that stand there", unpreloadable.len())
     };
     terminal::say(format_args!(
-        "`{}` has {kernels} of {images}{compiled} for `--preload`{not}",
+        "`{}` has {kernels} of {images}{compiled} for `--preload`{remark}",
         file.display()
     ));
     let copies = |preload: &Preload| -> BTreeSet<PathBuf> {
@@ -120,7 +168,8 @@ pub(crate) fn record(file: &Path, audit: &Audit, mut earlier: Preload) -> Result
     Ok(())
 }
 
-/// Keeps the copy of an image in `folder`. The copy is at its path, or in one of the folders `copies`.
+/// Stores an image's copy in `folder`, and returns its new path. It's taken from its path, or else from one of the
+/// folders `copies`.
 fn keep(origin: &Origin, copies: &BTreeSet<PathBuf>, folder: &Path) -> Result<String, String> {
     let path = Path::new(&origin.path);
     let moved = copies.iter().map(|folder| folder.join(path.file_name().unwrap_or_default()));
@@ -131,12 +180,12 @@ fn keep(origin: &Origin, copies: &BTreeSet<PathBuf>, folder: &Path) -> Result<St
     kept.into_os_string().into_string().map_err(|path| format!("{path:?} is not UTF-8"))
 }
 
-/// Gives the copies of a preload the paths that `other` returns, or leaves an image out if `other` returns none. Two
+/// Replaces the paths of copies by those that `new_path` returns, and drops copies that it returns `None` for. Two
 /// copies can become one.
-fn replace_copies(preload: &mut Preload, mut other: impl FnMut(&Origin) -> Option<String>) {
+fn replace_copies(preload: &mut Preload, mut new_path: impl FnMut(&Origin) -> Option<String>) {
     let mut replaced = |mut origin: Origin| {
         if origin.is_copy() {
-            origin.path = other(&origin)?;
+            origin.path = new_path(&origin)?;
         }
         Some(origin)
     };
@@ -151,8 +200,8 @@ fn replace_copies(preload: &mut Preload, mut other: impl FnMut(&Origin) -> Optio
         ptx.into_iter().filter_map(|ptx| Some(Ptx::new(&ptx.options, replaced(ptx.origin)?))).collect();
 }
 
-/// Returns the comments of a preload: on the processes, and on what cannot be preloaded.
-fn comments(audit: &Audit, others: &BTreeSet<String>) -> String {
+/// Returns the comments of a preload: on the processes, and on the loads that can't be preloaded.
+fn comments(audit: &Audit, unpreloadable: &BTreeSet<String>) -> String {
     let processes = audit.processes.iter().map(|process| {
         let found = many(process.findings().count(), "finding");
         let ready = if is_late_throughout(audit, process) {
@@ -162,22 +211,22 @@ fn comments(audit: &Audit, others: &BTreeSet<String>) -> String {
         };
         format!("{}, `{}`: {found}{ready}", process.name, short(&process.report.command))
     });
-    let others = others.iter().map(|words| format!("not to be preloaded: {words}"));
+    let unpreloadable = unpreloadable.iter().map(|words| format!("not to be preloaded: {words}"));
     let comment = |words: String| format!("# {}\n", words.replace(char::is_control, "\u{fffd}"));
-    processes.chain(others).map(comment).collect()
+    processes.chain(unpreloadable).map(comment).collect()
 }
 
-/// Returns whether all that a process loaded counts as late, because nobody said that the process was ready. If a file
-/// said so for all processes, nothing is late in a process that ended before.
+/// Returns whether all loads of a process count as late, because it was never said to be ready. If a file says so for
+/// all processes, nothing is late in a process that ended earlier.
 fn is_late_throughout(audit: &Audit, process: &Process) -> bool {
     let by_file = audit.has_ready_file && audit.processes.iter().any(|its| its.report.ready.is_some());
     process.report.ready.is_none() && !by_file
 }
 
-/// Returns what was late in a process. Adds the findings that cannot be preloaded to `others`, in words.
-fn late(audit: &Audit, process: &Process, others: &mut BTreeSet<String>) -> Preload {
+/// Returns the late loads of a process as a preload. Adds a text to `unpreloadable` for each that can't be preloaded.
+fn late(audit: &Audit, process: &Process, unpreloadable: &mut BTreeSet<String>) -> Preload {
     let mut preload = Preload::default();
-    // How often each image was loaded, and how many copies were preloaded before. A module is loaded for each context.
+    // How often each image was loaded, and how many copies were preloaded before. Modules are counted by context.
     let mut times: BTreeMap<(Origin, u64), (u32, u32)> = BTreeMap::new();
     let (all_is_late, copies) = (is_late_throughout(audit, process), preloaded_copies(process));
     for event in &process.report.events {
@@ -188,12 +237,12 @@ fn late(audit: &Audit, process: &Process, others: &mut BTreeSet<String>) -> Prel
         if event.kind == Kind::Hang && event.has_returned {
             continue;
         }
-        // The driver refused these images, because they have nothing for this device.
+        // The driver refused these images, because they have no code for this device.
         if event.result != 0 && event.kind != Kind::Refused && event.kind != Kind::Hang {
             continue;
         }
         let Some(origin) = origin_of(event) else {
-            others.extend(why_not(event).filter(|_| is_late));
+            unpreloadable.extend(why_not(event).filter(|_| is_late));
             continue;
         };
         // Loads before the program was ready count as well: in the next run they take preloaded copies.
@@ -234,15 +283,15 @@ fn origin_of(event: &Event) -> Option<Origin> {
     event.subject.any_image()?.origin.parse().ok()
 }
 
-/// The key that tells images apart, whatever their files are.
+/// Identifies an image, whichever file it's in: how it's loaded, its size in bytes, and its hash.
 type Content = (How, u64, u64);
 
 fn content_of(origin: &Origin) -> Content {
     (origin.how, origin.bytes, origin.hash)
 }
 
-/// Returns when the copies of each image were preloaded in each context. If the program loads the image after that, it
-/// has taken all copies.
+/// Returns the times at which each image's copies were preloaded in each context. A later load of the image means
+/// that the program had taken all of them.
 fn preloaded_copies(process: &Process) -> HashMap<(Content, u64), Vec<u64>> {
     let mut copies: HashMap<_, Vec<_>> = HashMap::new();
     for event in process.report.preloaded.iter().filter(|event| event.result == 0) {
@@ -270,13 +319,13 @@ fn needed(preload: &Preload) -> Preload {
 pub(super) fn content(path: &Path, origin: &Origin) -> Option<Vec<u8>> {
     const LONGEST: u64 = 1 << 30;
     let (file, length) = open_plain(path).ok()?;
-    let is_there = origin.bytes <= LONGEST && origin.offset.checked_add(origin.bytes)? <= length;
-    let mut bytes = vec![0; usize::try_from(origin.bytes).ok().filter(|_| is_there)?];
+    let is_inside = origin.bytes <= LONGEST && origin.offset.checked_add(origin.bytes)? <= length;
+    let mut bytes = vec![0; usize::try_from(origin.bytes).ok().filter(|_| is_inside)?];
     file.read_exact_at(&mut bytes, origin.offset).ok()?;
     (hash(&bytes) == origin.hash).then_some(bytes)
 }
 
-/// Returns what these kernels of an image need: nothing, if the image is not there.
+/// Returns the needs of these kernels of an image, or none if the image is missing.
 fn needs(origin: &Origin, kernels: &BTreeSet<String>) -> Needs {
     let Some(bytes) = content(Path::new(&origin.path), origin) else { return Needs::NONE };
     let Ok(image) = newest_variant(&bytes).or_else(|_| read_image(&bytes)) else { return Needs::UNKNOWN };
@@ -285,7 +334,7 @@ fn needs(origin: &Origin, kernels: &BTreeSet<String>) -> Needs {
     named.fold(Needs::NONE, |all, entry| all.and(entry.needs))
 }
 
-/// Returns the kernel that a finding is about, if it is about a kernel.
+/// Returns the kernel that a finding is about, or `IN_CONTEXT` for a library.
 fn kernel(event: &Event) -> Option<&str> {
     match &event.subject {
         Subject::Kernel { symbol, .. } if event.kind != Kind::Resize => Some(symbol),
@@ -294,8 +343,8 @@ fn kernel(event: &Event) -> Option<&str> {
     }
 }
 
-/// Returns the sizes that an event set. The sizes of the printf buffer and of the heap count also if they were not
-/// late, because nobody can set them once the buffers are preloaded.
+/// Returns the sizes that an event set. The sizes of the printf buffer and of the heap count even if they weren't
+/// late, because they can't be changed once the buffers are preloaded.
 fn sizes(event: &Event, is_late: bool) -> Sizes {
     let mut sizes = Sizes::default();
     match event.subject {
@@ -307,8 +356,8 @@ fn sizes(event: &Event, is_late: bool) -> Sizes {
     sizes
 }
 
-/// Returns why a late load cannot be preloaded. Returns `None` for other events, also for a call that hangs because of
-/// another one's load.
+/// Returns why a late load cannot be preloaded. Returns `None` for other events, including a call that hangs because
+/// of another one's load.
 fn why_not(event: &Event) -> Option<String> {
     let is_load = matches!(event.kind, Kind::Load | Kind::Image)
         || matches!(event.kind, Kind::Refused | Kind::Hang)

@@ -17,9 +17,10 @@ mod usage;
 use std::env;
 use std::fs;
 use std::io::ErrorKind;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 
-use kernel_registry_command::terminal;
+use kernel_registry_command::{terminal, with_causes};
 
 use super::cli::Run;
 use super::failure::Failure;
@@ -27,18 +28,46 @@ use crate::variables;
 
 /// Runs a program. `words` follow the file of this program on the command line.
 pub(crate) fn run(options: &Run, words: &str) -> Result<(), Failure> {
+    let Some((program, arguments)) = terminal::program(&options.command)? else { return Ok(()) };
+    let checked = check(options).and_then(|()| prepare::prepare(options, words, program, arguments));
+    let mut prepared = match checked {
+        Ok(prepared) => prepared,
+        Err(why) if fails_open(options) => {
+            let why = with_causes(&why);
+            terminal::say(format_args!(
+                "warning: the program runs unwatched, and nothing is preloaded: {why}"
+            ));
+            return Err(supervise::replace_with(program, arguments));
+        }
+        Err(why) => return Err(why),
+    };
+    let ended = supervise::supervise(&mut prepared)?;
+    let status = ended.status;
+    conclude::conclude(options, prepared, ended)?;
+    match status.signal() {
+        Some(signal) => Err(signals::end_by(signal)),
+        None => match status.code().map(u8::try_from) {
+            Some(Ok(0)) => Ok(()),
+            Some(Ok(code)) => Err(Failure::Failed { code }),
+            _ => Err(Failure::Failed { code: 1 }),
+        },
+    }
+}
+
+/// Returns whether the program runs whatever happens to the audit. A preload makes a service faster; without one the service must
+/// start all the same.
+fn fails_open(options: &Run) -> bool {
+    options.preload.is_some() && !options.reports.fail_on_findings
+}
+
+/// Fails if the program can't be watched as the options say.
+fn check(options: &Run) -> Result<(), Failure> {
     usage::check(options)?;
     options.reports.can_be_written()?;
-    let Some((program, arguments)) = terminal::program(&options.command)? else { return Ok(()) };
     if env::var_os(variables::DRIVER).is_some() {
         return Err(Failure::AuditedAlready);
     }
-    if let Some(file) = &options.ready_file {
-        remove_mark(file)?;
-    }
-    let mut prepared = prepare::prepare(options, words, program, arguments)?;
-    let ended = supervise::supervise(&mut prepared)?;
-    conclude::conclude(options, prepared, ended)
+    options.ready_file.as_deref().map_or(Ok(()), remove_mark)
 }
 
 /// Removes the file that says that the program is ready, if an earlier run has left it. Only an empty file is such a

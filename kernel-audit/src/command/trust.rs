@@ -8,12 +8,12 @@ use kernel_registry_files::Folder;
 
 use crate::command::failure::Failure;
 
-/// Returns the path from the root, because the program may have another working directory.
+/// Makes a path absolute, because the audited program may have another working directory.
 pub(crate) fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     std::path::absolute(path).map_err(Failure::of_io(path))
 }
 
-/// Follows the links at a path. Fails if another user planted one of them, or the file.
+/// Resolves a path's links. Fails if another user planted one of them, or the file.
 pub(crate) fn followed(path: &Path) -> io::Result<PathBuf> {
     let (folder, name) = Folder::containing(path)?;
     Ok(folder.path().join(name))
@@ -26,7 +26,7 @@ pub(crate) fn own_folder(folder: &Path) -> Result<PathBuf, String> {
     folder.map(|folder| folder.path().to_owned()).map_err(|error| error.to_string())
 }
 
-/// Returns the number of this process's user.
+/// Returns the effective id of this process's user.
 pub(crate) fn user() -> u32 {
     // SAFETY: the call only returns a number.
     unsafe { libc::geteuid() }

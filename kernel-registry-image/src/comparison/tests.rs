@@ -21,7 +21,7 @@ const PTX: &str = ".version 8.0 .target sm_75
         .param .u32 n, .param .u64 x, .param .u64 y, .param .u64 any, .param .align 4 .b8 pair[8]
     ) .maxntid 128 { ret; }";
 
-/// Returns the verdict on a declared parameter at an index, in one word.
+/// Compares a declared parameter with the one at this index in [`PTX`], and returns the verdict as text.
 fn verdict(index: usize, spelled: &str, pass: Pass, layout: Option<[u32; 2]>) -> String {
     let image = read(PTX.as_bytes()).unwrap();
     let entry = image.find("take", "x.ptx").unwrap();
@@ -85,7 +85,7 @@ fn cudas_own_types_have_a_name() {
     };
     let Verdict::Needs { expected, .. } = compare(0, "&[Float4]", Pass::Slice, None) else { panic!() };
     assert_eq!(expected, Expected::Named { name: "float4".to_owned(), size: 16, align: 16 });
-    // In a binary, only layouts are known. The map's is that of CUDA 13.
+    // Binaries record only layouts. The PTX aligns the map to 128, as CUDA 13 does. CUDA 12 aligns it to 64.
     for map in [[128, 64], [128, 128]] {
         assert_eq!(compare(1, "TensorMap", Pass::Value, Some(map)), Verdict::Meets);
     }
@@ -120,13 +120,13 @@ fn without_a_signature_ptx_tells_floating_point_from_integers() {
     }
     assert_eq!(compare(0, "&[f32]", Pass::Slice, None), "Meets");
     assert_eq!(compare(1, "Real", Pass::Value, Some([4, 4])), "Meets");
-    for (index, spelled, there) in [
+    for (index, spelled, actual) in [
         (0, "f64", "an integer or pointer of 8 bytes"),
         (1, "u32", "`float`"),
         (2, "f32", "an integer of 4 bytes"),
         (3, "u64", "`double`"),
     ] {
-        let expected = format!("Type: `p` is `{spelled}` here, and {there} in `c` of `c.ptx`");
+        let expected = format!("Type: `p` is `{spelled}` here, and {actual} in `c` of `c.ptx`");
         assert_eq!(value(index, spelled), expected);
     }
     let slice = compare(3, "&[f64]", Pass::Slice, None);
@@ -137,8 +137,8 @@ fn without_a_signature_ptx_tells_floating_point_from_integers() {
     );
 }
 
-/// Compares a declaration of these parameters with the only kernel of a PTX text.
-fn compared(entry: &str, declared: &[(&str, Pass)]) -> Vec<String> {
+/// Declares these parameters for the kernel of a PTX `.entry`, and returns the verdicts or the error as text.
+fn verdicts(entry: &str, declared: &[(&str, Pass)]) -> Vec<String> {
     let ptx = format!(".version 8.0 .target sm_75 .entry {entry} {{ ret; }}");
     let image = read(ptx.as_bytes()).unwrap();
     let declared: Vec<_> = declared
@@ -160,11 +160,11 @@ fn a_signature_of_another_length_is_not_believed() {
     let entry = "_Z1kPff(.param .u64 o, .param .u64 b, .param .f32 c)";
     let (out, float) = (("&mut [f32]", Pass::SliceMut), ("f32", Pass::Value));
     let wrong = "Type: `p` is `f32` here, and an integer or pointer of 8 bytes in `k` of `x.ptx`";
-    assert_eq!(compared(entry, &[out, float, float]), ["Meets", wrong, "Meets"]);
-    assert_eq!(compared(entry, &[out, ("u64", Pass::Value), float]), ["Meets"; 3]);
-    assert_eq!(compared(entry, &[out, float]), ["`k` of `x.ptx` takes 3 parameters, and 2 are declared"]);
+    assert_eq!(verdicts(entry, &[out, float, float]), ["Meets", wrong, "Meets"]);
+    assert_eq!(verdicts(entry, &[out, ("u64", Pass::Value), float]), ["Meets"; 3]);
+    assert_eq!(verdicts(entry, &[out, float]), ["`k` of `x.ptx` takes 3 parameters, and 2 are declared"]);
     let fewer = "_Z1kPff(.param .u64 o)";
-    assert_eq!(compared(fewer, &[out, float]), ["`k` of `x.ptx` takes 1 parameter, and 2 are declared"]);
+    assert_eq!(verdicts(fewer, &[out, float]), ["`k` of `x.ptx` takes 1 parameter, and 2 are declared"]);
 }
 
 #[test]
@@ -172,11 +172,11 @@ fn a_signature_of_other_sizes_is_not_believed() {
     let entry = "_Z1kPfif(.param .u64 o, .param .u64 n, .param .f32 c)";
     let (out, float) = (("&mut [f32]", Pass::SliceMut), ("f32", Pass::Value));
     let wrong = "Layout: `p` is `i32` here, and an integer or pointer of 8 bytes in `k` of `x.ptx`";
-    assert_eq!(compared(entry, &[out, ("i32", Pass::Value), float]), ["Meets", wrong, "Meets"]);
-    assert_eq!(compared(entry, &[out, ("i64", Pass::Value), float]), ["Meets"; 3]);
-    // The sizes are equal, but floating point is no integer.
+    assert_eq!(verdicts(entry, &[out, ("i32", Pass::Value), float]), ["Meets", wrong, "Meets"]);
+    assert_eq!(verdicts(entry, &[out, ("i64", Pass::Value), float]), ["Meets"; 3]);
+    // The sizes are equal, but the signature's `int` is a float in PTX.
     let entry = "_Z1kPfif(.param .u64 o, .param .f32 a, .param .f32 c)";
-    assert_eq!(compared(entry, &[out, float, float]), ["Meets"; 3]);
+    assert_eq!(verdicts(entry, &[out, float, float]), ["Meets"; 3]);
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn a_slice_is_no_value_of_another_size() {
     let entry = "_Z1kDTfp_E(.param .u32 n)";
     let wrong =
         "Type: `p` is `&[f32]` here, and `decltype ({parm#1})` in `k(decltype ({parm#1}))` of `x.ptx`";
-    assert_eq!(compared(entry, &[("&[f32]", Pass::Slice)]), [wrong]);
+    assert_eq!(verdicts(entry, &[("&[f32]", Pass::Slice)]), [wrong]);
 }
 
 #[test]

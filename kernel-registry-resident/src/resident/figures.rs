@@ -10,8 +10,8 @@ use super::{Resident, ResidentError};
 use crate::driver;
 
 impl<K> Resident<K> {
-    /// Returns the figures of all these kernels. They were read when the kernels were warmed, except for the
-    /// carve-outs, which may have changed since.
+    /// Returns the figures of the resident kernel and its companions. They were read when the kernels were
+    /// warmed, except for the carve-outs, which may have changed since.
     pub(super) fn figures(&self, known: &Known, current: &Current<'_>) -> Result<Figures, ResidentError> {
         let kernel = self.kernel.path();
         let warm = |kernel| {
@@ -39,8 +39,8 @@ impl<K> Resident<K> {
             add(other, vec![smallest(other, config)])?;
         }
         if self.all {
-            let named = |info| self.companions.iter().any(|(kernel, _)| *kernel == info);
-            let left_out = |info| info == self.kernel || self.except.contains(&info) || named(info);
+            let configured = |info| self.companions.iter().any(|(kernel, _)| *kernel == info);
+            let left_out = |info| info == self.kernel || self.except.contains(&info) || configured(info);
             for other in known.kernels.iter().filter(|other| !left_out(other.info)) {
                 add(other, launches(other))?;
             }
@@ -53,8 +53,8 @@ impl<K> Resident<K> {
 fn figure(kernel: &WarmKernel, config: &LaunchConfig) -> Figure {
     let product = |size: [u32; 3]| size.into_iter().map(u64::from).fold(1, u64::saturating_mul);
     let WarmKernel { report, limits, .. } = kernel;
-    let fixed = (limits.cluster != [0; 3]).then(|| limits.cluster.map(u32::from));
-    let cluster = fixed.or(config.cluster).map_or(1, product);
+    let declared = (limits.cluster != [0; 3]).then(|| limits.cluster.map(u32::from));
+    let cluster = declared.or(config.cluster).map_or(1, product);
     Figure {
         grid: product(config.grid),
         threads: u32::try_from(product(config.block)).unwrap_or(u32::MAX),
@@ -72,8 +72,8 @@ fn smallest(kernel: &WarmKernel, config: &LaunchConfig) -> Figure {
     Figure { grid: figure.cluster.into(), ..figure }
 }
 
-/// Returns the launches that a kernel's declaration allows: one if it fixes the block, otherwise one with the
-/// smallest block and one with the largest.
+/// Returns the launches to check for a companion without a configuration: one if its declaration fixes the
+/// block, otherwise one with blocks of a single warp and one with the largest blocks.
 fn launches(kernel: &WarmKernel) -> Vec<Figure> {
     const WARP: u32 = 32;
     let config = kernel.info.config(1);

@@ -1,6 +1,7 @@
 //! Defines `Guard`: while it exists, calls that would wait for its resident kernel are refused or delayed.
 
 use std::mem;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,9 +12,8 @@ use super::ResidentGrid;
 use super::frees::free_due;
 use super::state::{Live, lock_state};
 
-/// How long a new section waits for this library's frees in progress, which only wait for kernels that aren't
-/// resident.
-const MOMENT: Duration = Duration::from_millis(100);
+/// How long a new section waits for frees in progress. These only wait for kernels that aren't resident.
+const FREES_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Guards a resident kernel until the guard is dropped.
 #[derive(Debug)]
@@ -32,9 +32,9 @@ pub(crate) enum NotBegun<E> {
 }
 
 impl Guard {
-    /// Begins a section if `check` allows it. `check` gets the resident kernels that already run on these
-    /// multiprocessors. The lock is held during the check, so that two threads can't both use the last free
-    /// room.
+    /// Begins a section if `check` allows it. `check` gets the resident kernels that already run on the
+    /// grid's multiprocessors. The lock is held during the check, so that two threads can't both use the last
+    /// free room.
     pub(crate) fn begin<E>(
         within: Family,
         grid: ResidentGrid,
@@ -43,7 +43,7 @@ impl Guard {
         let begun = Instant::now();
         let mut state = lock_state();
         while state.freeing.iter().any(|freeing| freeing.is_none_or(|freeing| freeing == within)) {
-            if begun.elapsed() > MOMENT {
+            if begun.elapsed() > FREES_TIMEOUT {
                 return Err(NotBegun::Busy);
             }
             drop(state);
@@ -56,8 +56,7 @@ impl Guard {
         Ok(Guard { number })
     }
 
-    /// Records that the kernel was launched in this stream. Everything launched there later waits for the
-    /// kernel.
+    /// Records that the kernel was launched in this stream, where every later launch waits for it.
     pub(crate) fn launched(&self, stream: &CudaStream) {
         core::launched(self.number, stream);
     }
@@ -67,15 +66,23 @@ impl Guard {
         const PAUSE: Duration = Duration::from_millis(2);
         let number = self.number;
         let thread = thread::Builder::new().name("kernel-registry".to_owned());
+        let shared = Arc::new(Mutex::new(Some(has_ended)));
+        let kept = shared.clone();
         let guarded = thread.spawn(move || {
-            while !has_ended() {
+            let has_ended = shared.lock().unwrap_or_else(PoisonError::into_inner).take();
+            while has_ended.as_ref().is_some_and(|has_ended| !has_ended()) {
                 thread::sleep(PAUSE);
             }
+            // Dropped first, so that the audit makes its deferred calls before the guard allows new ones.
             drop(has_ended);
             drop(Guard { number });
         });
-        // If no thread could be started, the kernel stays guarded forever, because its end goes unnoticed.
-        drop(guarded);
+        // If no thread could be started, the kernel's end goes unnoticed, so it stays guarded forever. It stays so for the
+        // audit, too, which makes its deferred calls when `has_ended` is dropped.
+        match guarded {
+            Ok(_) => drop(kept),
+            Err(_) => mem::forget(kept),
+        }
         mem::forget(self);
     }
 }

@@ -21,10 +21,10 @@ pub(crate) struct Processors {
 }
 
 impl Processors {
-    /// Returns whether some multiprocessor can belong to both.
+    /// Returns whether both may share a multiprocessor.
     pub(super) fn overlap(self, other: Processors) -> bool {
-        let apart = |(part, other): (PartId, PartId)| part.split == other.split && part != other;
-        self.device == other.device && !self.part.zip(other.part).is_some_and(apart)
+        let disjoint = |(one, another): (PartId, PartId)| one.split == another.split && one != another;
+        self.device == other.device && !self.part.zip(other.part).is_some_and(disjoint)
     }
 }
 
@@ -38,14 +38,14 @@ pub(crate) struct ResidentGrid {
 }
 
 impl ResidentGrid {
-    /// Returns the launch as it appears on other multiprocessors that overlap with its own. Assumes the worst
-    /// case, that each of them has as many blocks as the densest of its own.
+    /// Returns this launch as seen from `processors`, some of which it may share. Assumes the worst case:
+    /// each of them has as many blocks as the kernel's fullest multiprocessor.
     pub(crate) fn launch_on(&self, processors: Processors) -> Launch {
         if self.on == processors {
             return self.launch;
         }
-        let on_each = self.launch.grid.div_ceil(u64::from(self.on.count.max(1)));
-        Launch { grid: on_each.saturating_mul(processors.count.into()), ..self.launch }
+        let blocks_on_each = self.launch.grid.div_ceil(u64::from(self.on.count.max(1)));
+        Launch { grid: blocks_on_each.saturating_mul(processors.count.into()), ..self.launch }
     }
 }
 
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn on_other_multiprocessors_a_grid_counts_with_its_densest() {
+    fn other_multiprocessors_count_as_having_the_most_blocks() {
         let grid = |on, grid| ResidentGrid { kernel: "k", launch: Launch { grid, ..Launch::default() }, on };
         let (whole, small) = (processors(None, 132), processors(Some((1, 1)), 8));
         assert_eq!(grid(small, 16).launch_on(whole).grid, 2 * 132);

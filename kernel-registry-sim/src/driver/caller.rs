@@ -120,7 +120,7 @@ enum Way {
 ///
 /// # Safety
 ///
-/// `ours` is valid for that many bytes: for writes if the bytes come from the caller, else for reads.
+/// `ours` is valid for that many bytes: for writes if the bytes come from the caller, otherwise for reads.
 unsafe fn transfer(way: Way, ours: *mut u8, theirs: usize, bytes: usize) -> Answer {
     let mut done = if is_on_stack(theirs, bytes) {
         // SAFETY: both ranges are mapped.

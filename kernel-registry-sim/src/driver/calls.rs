@@ -74,7 +74,7 @@ fn find(name: &str, version: i32) -> Option<&'static Entry> {
     entries().filter(is_it).max_by_key(|entry| (entry.name.len(), entry.name))
 }
 
-// `cuGetProcAddress` searches the table of all functions, so it is defined beside the table.
+// `cuGetProcAddress` searches the table of all functions, so it's defined next to the table.
 calls! {
     11030 fn cuGetProcAddress(name: Name, function: Out<*const ()>, version: i32, _flags: u64) = {
         let newest = Simulator::get().version;

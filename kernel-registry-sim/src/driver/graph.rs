@@ -7,7 +7,7 @@ use crate::driver::result::{Answer, Code};
 use crate::driver::stream::queue::Work;
 use crate::driver::wait::Seq;
 
-/// All graphs, and the executable graphs.
+/// All graphs and all executable graphs.
 pub(crate) struct Graphs {
     graphs: Handles<Vec<Node>>,
     pub(crate) executables: Handles<Executable>,
@@ -27,9 +27,9 @@ pub(crate) struct Executable {
     /// The graph from which it was instantiated.
     graph: Handle,
     pub(crate) nodes: Vec<Node>,
-    /// Whether a launch frees the memory that the last launch has allocated.
+    /// Whether a launch first frees the memory that the last launch left allocated (`AUTO_FREE_ON_LAUNCH`).
     pub(crate) frees: bool,
-    /// The stream and the position where the last launch ends. The next launch waits for that position.
+    /// The last launch's stream, and the position of the launch's end. The next launch waits for it.
     pub(crate) last: Option<(Handle, Seq)>,
 }
 
@@ -58,7 +58,7 @@ impl Graphs {
         Ok(nodes.len() - 1)
     }
 
-    /// Returns the indices of these nodes and of all of their ancestors.
+    /// Returns the indices of these nodes and of everything that they depend on.
     pub(crate) fn ancestors(&self, graph: Handle, nodes: &[usize]) -> Answer<BTreeSet<usize>> {
         let graph = self.graphs.get(graph)?;
         let mut found = BTreeSet::new();
@@ -74,8 +74,8 @@ impl Graphs {
     /// Instantiates a graph. A graph that allocates or frees memory can have only one executable graph at a time.
     pub(crate) fn instantiate(&mut self, graph: Handle, frees: bool) -> Answer<Handle> {
         let nodes = self.graphs.get(graph)?.clone();
-        let is_again = self.executables.iter().any(|(_, executable)| executable.graph == graph);
-        if is_again && nodes.iter().any(|node| matches!(node.work, Work::Appear(..))) {
+        let has_executable = self.executables.iter().any(|(_, executable)| executable.graph == graph);
+        if has_executable && nodes.iter().any(|node| matches!(node.work, Work::Appear(..))) {
             return Err(Code::NOT_SUPPORTED);
         }
         Ok(self.executables.insert(Executable { graph, nodes, frees, last: None }))

@@ -6,18 +6,19 @@ use kernel_registry_cuda::rules;
 
 use crate::driver::handles::Handle;
 
-/// The position of work in the order in which all work was submitted, counted from 1.
+/// The position of work in the order in which all streams' work was submitted. The first is 1.
 pub(crate) type Seq = u64;
 
-/// The position up to which all work must be done before something is ready: a loaded function, the printf buffer or
-/// the heap. `None` before its first use.
+/// The position up to which all work must be done before something is ready, such as a loaded function, the printf
+/// buffer or the heap. `None` before its first use, which waits for all work submitted before it.
 pub(crate) type Ready = Option<Seq>;
 
-/// Work that must end first: all work that occupies the device, up to a position.
+/// Work that must end before an item of a stream starts: all work that occupies the device, up to a position.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Behind {
     pub(crate) until: Seq,
     pub(crate) because: WaitReason,
+    /// Whether this wait was reported as a deadlock.
     pub(crate) reported: bool,
 }
 
@@ -30,8 +31,9 @@ pub(crate) struct Waiting {
     pub(crate) device: usize,
     pub(crate) until: Seq,
     pub(crate) because: WaitReason,
+    /// Whether this wait was reported as a deadlock.
     pub(crate) reported: bool,
-    /// The report of a deadlock, if the call must give up because of it.
+    /// The report of a deadlock, if the call must give up because of the deadlock.
     pub(crate) gave_up: Option<String>,
 }
 
@@ -46,7 +48,7 @@ impl Waiting {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum WaitReason {
     Load,
-    /// Another thread of the context holds its lock, such as for loading a kernel.
+    /// Another thread holds the lock of the context, for example to load a kernel.
     LoadElsewhere,
     /// A library is loaded into a context.
     Library,

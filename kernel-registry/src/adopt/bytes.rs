@@ -13,14 +13,14 @@ struct Adoptable {
     kernels: Vec<&'static KernelInfo>,
 }
 
-/// The images that were to be adopted, but have variables.
+/// The images that can't be adopted, each with a variable that prevents it.
 static REFUSED: RwLock<Vec<(&'static [u8], String)>> = RwLock::new(Vec::new());
 
 /// The images that may be adopted, by length.
 static IMAGES: RwLock<Option<HashMap<usize, Vec<Adoptable>>>> = RwLock::new(None);
 
-/// Lets an image be adopted, unless it has a variable. Each load of such an image has variables of its own, which begin with their
-/// initial values, and all loads of an adopted image share one module. PTX ends before its first zero.
+/// Lets an image be adopted, unless it has a variable: each load of such an image must get variables of its own, with their initial
+/// values, and all loads of an adopted image share one module. `bytes` doesn't contain the zero that ends PTX.
 pub(crate) fn add(bytes: &'static [u8], kernels: &[&'static KernelInfo], variable: Option<&str>) {
     if let Some(variable) = variable {
         let mut refused = REFUSED.write().unwrap_or_else(PoisonError::into_inner);
@@ -63,7 +63,7 @@ fn with<T>(image: &'static [u8], read: impl FnOnce(&Adoptable) -> T) -> Option<T
 ///
 /// # Safety
 ///
-/// The address is null, or that of a whole image, as the driver's functions take it.
+/// `image` is null, or the address of a whole image, as the driver's functions take it.
 pub(super) unsafe fn find(image: *const c_void) -> Vec<&'static [u8]> {
     let images = IMAGES.read().unwrap_or_else(PoisonError::into_inner);
     let Some(images) = images.as_ref().filter(|_| !image.is_null()) else { return Vec::new() };
@@ -71,17 +71,17 @@ pub(super) unsafe fn find(image: *const c_void) -> Vec<&'static [u8]> {
     // SAFETY: the caller's promise.
     let Some(length) = (unsafe { length(image, longest) }) else { return Vec::new() };
     let Some(same_length) = images.get(&length) else { return Vec::new() };
-    // SAFETY: the image has so many bytes.
+    // SAFETY: the image has `length` bytes.
     let bytes = unsafe { slice::from_raw_parts(image.cast::<u8>(), length) };
     same_length.iter().map(|image| image.bytes).filter(|other| *other == bytes).collect()
 }
 
-/// Returns the length of an image: what the header of a cubin or fatbin says, or up to the zero at the end of PTX. Returns `None` for
+/// Returns the length of an image, according to the header of a cubin or fatbin, or up to the zero that ends PTX. Returns `None` for
 /// PTX that is longer than `longest`, and for images of another kind.
 ///
 /// # Safety
 ///
-/// The address is that of a whole image.
+/// `image` is the address of a whole image.
 unsafe fn length(image: *const c_void, longest: usize) -> Option<usize> {
     unsafe extern "C" {
         fn strnlen(text: *const c_char, most: usize) -> usize;
@@ -96,7 +96,7 @@ unsafe fn length(image: *const c_void, longest: usize) -> Option<usize> {
     // Bytes are read one by one, because PTX may end after any of them.
     let begins_with = |magic: &[u8]| magic.iter().enumerate().all(|(offset, byte)| at(offset) == *byte);
     let length = if begins_with(b"\x7fELF") {
-        // Behind the sections of an ELF file are two tables: of sections, and of program headers.
+        // A cubin ends with the table of section headers or the table of program headers, whichever comes last.
         let end = |begin, size| number(begin, 8).saturating_add(number(size, 2) * number(size + 2, 2));
         end(40, 58).max(end(32, 54))
     } else if begins_with(&[0x50, 0xed, 0x55, 0xba]) {

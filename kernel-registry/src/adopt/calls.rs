@@ -1,6 +1,6 @@
-//! The driver's functions for modules, as the rest of the program finds them when it is linked.
+//! The driver's functions for modules, to which the linker binds the calls of the rest of the program.
 //!
-//! Each goes to the driver unless the module is adopted, and never fails where the driver would not.
+//! Each function forwards to the driver unless the module is adopted, and never fails where the driver would not.
 
 use std::ffi::{CStr, c_char, c_uint, c_void};
 use std::ptr;
@@ -11,7 +11,7 @@ use super::{bytes, late, probe, real};
 use crate::contexts::adopted::{self, Found};
 use crate::driver::{ContextId, is_own};
 
-/// Makes a load of others, or answers it with an adopted module.
+/// Loads an image for other code, or answers the load with an adopted module.
 ///
 /// # Safety
 ///
@@ -31,11 +31,11 @@ unsafe fn load(out: *mut CUmodule, image: *const c_void, real: impl FnOnce() -> 
     unsafe { new_handle(out, real()) }
 }
 
-/// Notices the handle of a module that was just loaded.
+/// Forgets an adopted module if the driver has given its handle to the module that was just loaded.
 ///
 /// # Safety
 ///
-/// If the load was successful, the handle is there.
+/// If the load succeeded, `out` is null or points to the handle.
 unsafe fn new_handle(out: *mut CUmodule, result: CUresult) -> CUresult {
     if result == CUresult::CUDA_SUCCESS && !out.is_null() {
         // SAFETY: the caller's promise.
@@ -104,7 +104,7 @@ unsafe extern "C" fn cuModuleLoadDataEx(
     }
 }
 
-/// The options of a load, if they are only about logs.
+/// The options of a load that has options for logs only.
 struct Logs {
     count: usize,
     options: *const c_uint,
@@ -126,7 +126,7 @@ impl Logs {
     ///
     /// # Safety
     ///
-    /// There are `count` options and values.
+    /// `options` and `values` point to `count` elements, or are null.
     unsafe fn new(count: c_uint, options: *const c_uint, values: *mut *mut c_void) -> Option<Self> {
         let logs = Logs { count: count as usize, options, values };
         if count > 0 && (options.is_null() || values.is_null()) {
@@ -138,11 +138,11 @@ impl Logs {
         (0..logs.count).all(|index| is_log(unsafe { options.add(index).read() })).then_some(logs)
     }
 
-    /// Says that nothing was written to the logs.
+    /// Sets the logs' sizes to 0, because an adopted module writes nothing to them.
     ///
     /// # Safety
     ///
-    /// The options and values are there.
+    /// The options and values that `new` got are still valid.
     unsafe fn clear(&self) {
         for index in 0..self.count {
             // SAFETY: the caller's promise.

@@ -1,5 +1,5 @@
-//! What others ask of an adopted module, and is not warm: it is loaded as at a late launch, or else the whole image is loaded as if
-//! it were not adopted.
+//! Answers requests of other code for kernels and variables that an adopted module lacks. A kernel that is not warm is loaded as at
+//! a late launch. If that fails, or if no piece has the variable, the whole image is loaded, as if it were not adopted.
 
 use std::ffi::{CStr, CString};
 use std::panic::{self, AssertUnwindSafe};
@@ -15,14 +15,14 @@ use crate::driver::{Pushed, own};
 use crate::lock::lock;
 use crate::{KernelInfo, late};
 
-/// Returns the kernel of this symbol of an adopted module, and loads it if it is not warm. Returns `None` if the driver is to answer.
+/// Returns the kernel with this symbol of an adopted module, and loads it if it is not warm. Returns `None` to let the driver answer.
 pub(super) fn function(module: CUmodule, symbol: &CStr) -> Option<CUfunction> {
     let adopted = adopted::module(module)?;
     let kernel = bytes::kernel(adopted.image, symbol.to_bytes())?;
     if let Some(function) = warm(kernel, &adopted) {
         return Some(function);
     }
-    let whole = whole(module, &adopted)?;
+    let whole = load_whole(module, &adopted)?;
     let mut function = ptr::null_mut();
     // SAFETY: registered images are never unloaded, and the name ends with a zero.
     let result = unsafe { real::get_function(&mut function, whole, symbol.as_ptr()) };
@@ -31,8 +31,8 @@ pub(super) fn function(module: CUmodule, symbol: &CStr) -> Option<CUfunction> {
 
 /// Warms a kernel, if the policy of the context allows it.
 ///
-/// The function of `Warmup::on_late` may panic. Unwinding into the driver's C function would abort the process, so the panic, which the
-/// panic hook has printed, ends here, and the whole image is loaded.
+/// The function of `Warmup::on_late` may panic. Unwinding out of an `extern "C"` function would abort the process, so the panic is
+/// caught here, after the panic hook has printed it. The caller then loads the whole image.
 fn warm(kernel: &'static KernelInfo, adopted: &Module) -> Option<CUfunction> {
     let context = KnownContext::find(adopted.id)?.home()?;
     let load = || late::load(kernel, &context, adopted.id).ok();
@@ -40,23 +40,23 @@ fn warm(kernel: &'static KernelInfo, adopted: &Module) -> Option<CUfunction> {
     Some(ready.function.0).filter(|function| !function.is_null())
 }
 
-/// Returns the module of the whole image, and loads it if there is none.
-fn whole(module: CUmodule, adopted: &Module) -> Option<CUmodule> {
+/// Returns the module of an adopted module's whole image, and loads it if it is not loaded yet.
+fn load_whole(module: CUmodule, adopted: &Module) -> Option<CUmodule> {
     static LOADING: Mutex<()> = Mutex::new(());
     if let Some(whole) = adopted.whole {
         return Some(whole);
     }
     let context = KnownContext::find(adopted.id)?.home()?;
     let _loading = lock(&LOADING);
-    // Another thread may have loaded it.
+    // Another thread may have loaded it while this one waited for the lock.
     if let Some(whole) = adopted::module(module)?.whole {
         return Some(whole);
     }
     let _pushed = Pushed::new(&context).ok()?;
-    // An image in pieces is PTX, which contains no zero.
+    // Only PTX is loaded in pieces, and it contains no zero.
     let text = CString::new(adopted.image).ok()?;
     let mut whole = ptr::null_mut();
-    // SAFETY: PTX ends with a zero.
+    // SAFETY: the text ends with a zero.
     let result = own(|| unsafe { real::load_data(&mut whole, text.as_ptr().cast()) });
     if result != CUresult::CUDA_SUCCESS {
         return None;
@@ -65,11 +65,12 @@ fn whole(module: CUmodule, adopted: &Module) -> Option<CUmodule> {
     Some(whole)
 }
 
-/// Returns the modules, other than its first, in which an adopted module's variables may be.
+/// Returns the other modules to search for a variable of an adopted module: its pieces, then the whole image, which is only loaded
+/// when the iterator reaches it.
 pub(super) fn others(module: CUmodule) -> impl Iterator<Item = CUmodule> {
     let adopted = adopted::module(module);
     let pieces = adopted.iter().flat_map(|adopted| adopted.modules.clone());
     let pieces: Vec<_> = pieces.filter(|piece| *piece != module).collect();
-    let mut last = adopted.filter(|adopted| adopted.whole != Some(module));
-    pieces.into_iter().chain(std::iter::from_fn(move || whole(module, &last.take()?)))
+    let mut not_whole = adopted.filter(|adopted| adopted.whole != Some(module));
+    pieces.into_iter().chain(std::iter::from_fn(move || load_whole(module, &not_whole.take()?)))
 }

@@ -1,4 +1,4 @@
-//! Finds out whether the program's calls of the driver come to this crate.
+//! Finds out whether the program's driver calls reach this crate.
 
 use std::cell::Cell;
 use std::ptr;
@@ -6,7 +6,7 @@ use std::ptr;
 use cudarc::driver::sys;
 
 thread_local! {
-    /// Set while `why_not_in_place` calls `cuModuleLoadData`, which takes it.
+    /// Set while `why_not_in_place` calls `cuModuleLoadData`. Ours resets it.
     static PROBE: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -15,12 +15,12 @@ const NOT_LINKED: &str = "no module can be adopted in this program, because call
     works in programs for Linux that are linked with the driver, by cudarc's feature `dynamic-linking`; \
     `kernel-audit --preload` does it from outside, for any program";
 
-/// Why no module is adopted by a plugin whose functions the loader has found elsewhere.
+/// Why no module is adopted by a library whose driver calls the loader has bound to another library with `adopt`.
 const ELSEWHERE: &str = "no module can be adopted here, because calls of the driver come to another library of the process that has \
     kernel-registry with `adopt`, such as a plugin: load plugins without `RTLD_GLOBAL`, or leave out `adopt` in all but one";
 
-/// Returns why the program's calls don't come here: cudarc isn't linked with the driver's library, or the loader hasn't taken the
-/// functions of `calls`. Returns `None` if they come.
+/// Returns why the program's calls don't reach this crate: cudarc isn't linked with the driver's library, or the loader has bound
+/// the calls to other functions than those of `calls`. Returns `None` if they do reach it.
 pub(crate) fn why_not_in_place() -> Option<&'static str> {
     if !kernel_registry_cudarc::is_linked() {
         return Some(NOT_LINKED);
@@ -31,7 +31,7 @@ pub(crate) fn why_not_in_place() -> Option<&'static str> {
     PROBE.replace(false).then_some(ELSEWHERE)
 }
 
-/// Returns whether this call of `cuModuleLoadData` is that of `why_not_in_place`.
+/// Returns whether this call of `cuModuleLoadData` is the one of `why_not_in_place`, and resets the mark.
 pub(super) fn take() -> bool {
     PROBE.replace(false)
 }

@@ -13,23 +13,23 @@ use crate::driver::{ContextId, Current, Function};
 struct Adopted {
     id: ContextId,
     image: &'static [u8],
-    /// The module that others get: the first of `modules`.
+    /// The module that other code gets, one of `modules`. A later warm-up keeps it if it is still among them.
     handle: usize,
     /// The modules of all warm kernels. There are several if the image was cut into pieces.
     modules: Vec<usize>,
     /// Whether `handle` is a module of the whole image.
     is_whole: bool,
-    /// The module of the whole image that was loaded because a piece lacks something.
+    /// The module of the whole image, if it was loaded because a piece lacks something.
     whole: Option<usize>,
     /// The warm kernels, by their symbols.
     functions: HashMap<&'static [u8], Function>,
-    /// How often others have loaded the image and not unloaded it.
+    /// How many loads by other code have not been unloaded yet.
     loads: usize,
 }
 
 static ADOPTED: RwLock<Vec<Adopted>> = RwLock::new(Vec::new());
 
-/// Whether `ADOPTED` was ever filled. Until then calls of others take no lock.
+/// Whether `ADOPTED` was ever filled. Until then, calls of other code take no lock.
 static ANY: AtomicBool = AtomicBool::new(false);
 
 fn read() -> RwLockReadGuard<'static, Vec<Adopted>> {
@@ -72,7 +72,7 @@ fn enter_modules(
     functions: HashMap<&'static [u8], Function>,
 ) {
     let mut adopted = write();
-    // The driver gives the handles of a context that was destroyed to other modules.
+    // The driver reuses the handles of a destroyed context for other modules.
     adopted.retain(|other| other.id == id || !modules.contains(&other.handle));
     let earlier = adopted.iter().position(|other| other.id == id && ptr::eq(other.image, image));
     let Some(first) = modules.first() else {
@@ -81,7 +81,7 @@ fn enter_modules(
     };
     if let Some(place) = earlier {
         let earlier = &mut adopted[place];
-        // Others have the handle, so it stays as long as the module does.
+        // Other code has the handle, so it stays as long as the module does.
         let handle = if modules.contains(&earlier.handle) { earlier.handle } else { *first };
         *earlier =
             Adopted { handle, is_whole: is_whole && modules.len() == 1, modules, functions, ..*earlier };
@@ -109,24 +109,24 @@ pub(crate) fn forget(id: ContextId) {
 
 /// Removes an adopted module whose handle the driver has given to another module: its context no longer exists.
 pub(crate) fn forget_handle(module: sys::CUmodule) {
-    let is_it = |adopted: &Adopted| adopted.modules.contains(&module.addr());
-    if is_any() && read().iter().any(is_it) {
-        write().retain(|adopted| !is_it(adopted));
+    let has_module = |adopted: &Adopted| adopted.modules.contains(&module.addr());
+    if is_any() && read().iter().any(has_module) {
+        write().retain(|adopted| !has_module(adopted));
     }
 }
 
 /// Counts a load of an image in a context. Returns the module if the image is warm there.
 pub(crate) fn load(id: ContextId, images: &[&'static [u8]]) -> Option<sys::CUmodule> {
-    let is_it = |adopted: &&mut Adopted| {
+    let is_wanted = |adopted: &&mut Adopted| {
         adopted.id == id && images.iter().any(|image| ptr::eq(*image, adopted.image))
     };
     let mut all = write();
-    let adopted = all.iter_mut().find(is_it)?;
+    let adopted = all.iter_mut().find(is_wanted)?;
     adopted.loads += 1;
     Some(ptr::with_exposed_provenance_mut(adopted.handle))
 }
 
-/// Counts that others unload a module. Returns whether they had loaded it, or `None` if the module is not adopted.
+/// Counts an unload by other code. Returns whether that code had loaded the module, or `None` if the module is not adopted.
 pub(crate) fn unload(module: sys::CUmodule) -> Option<bool> {
     if !is_any() || find(module, |_| ()).is_none() {
         return None;
@@ -160,7 +160,7 @@ pub(crate) fn function(module: sys::CUmodule, symbol: &[u8]) -> Option<Found> {
     })
 }
 
-/// What an adopted module is.
+/// The context, image and modules behind the handle of an adopted module.
 pub(crate) struct Module {
     pub(crate) id: ContextId,
     pub(crate) image: &'static [u8],
@@ -170,7 +170,7 @@ pub(crate) struct Module {
     pub(crate) modules: Vec<sys::CUmodule>,
 }
 
-/// Returns what a module is, or `None` if it is not adopted.
+/// Returns the adopted module with this handle, or `None` if there is none.
 pub(crate) fn module(module: sys::CUmodule) -> Option<Module> {
     find(module, |adopted| {
         let whole = adopted.whole.or_else(|| adopted.is_whole.then_some(adopted.handle));

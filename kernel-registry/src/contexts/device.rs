@@ -11,7 +11,7 @@ pub(crate) struct Device {
     pub(crate) name: String,
     /// The architecture: 90 for sm_90.
     pub(crate) arch: u32,
-    /// How many threads can run on the device at once. Each has a stack.
+    /// How many threads can run on the device at once. Each of them gets a stack.
     pub(crate) threads: u64,
     /// The most bytes of shared memory that a block can be granted.
     pub(crate) shared: u32,
@@ -22,14 +22,14 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    /// Returns the device of a context. Queries the driver once per context.
+    /// Returns the current context's device. The first call for a context queries the driver and fills the context's `cache`.
     pub(crate) fn get_or_query<'s>(
-        known: &'s OnceLock<Device>,
+        cache: &'s OnceLock<Device>,
         current: &Current<'_>,
     ) -> Result<&'s Device, DriverCallError> {
-        match known.get() {
+        match cache.get() {
             Some(device) => Ok(device),
-            None => Device::new(current).map(|device| known.get_or_init(|| device)),
+            None => Device::new(current).map(|device| cache.get_or_init(|| device)),
         }
     }
 
@@ -49,10 +49,10 @@ impl Device {
     }
 }
 
-/// Returns the resources of the multiprocessors: the driver's numbers, and the architecture's numbers where the driver has none.
+/// Returns the resources of the multiprocessors: the driver's attributes, and where it has none, the values of the architecture.
 fn room(current: &Current<'_>) -> Result<Option<fit::Device>, DriverCallError> {
     use DeviceAttribute::*;
-    let Some(row) = fit::Device::of(architecture(current.context)?) else { return Ok(None) };
+    let Some(by_architecture) = fit::Device::of(architecture(current.context)?) else { return Ok(None) };
     let get = |which| current.device_attribute(which);
     Ok(Some(fit::Device {
         processors: get(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
@@ -64,6 +64,6 @@ fn room(current: &Current<'_>) -> Result<Option<fit::Device>, DriverCallError> {
         shared: get(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR)?,
         block_shared: get(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
         reserved_shared: get(CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK)?,
-        ..row.clone()
+        ..by_architecture.clone()
     }))
 }

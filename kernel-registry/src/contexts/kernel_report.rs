@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// A kernel that is warm. All sizes are in bytes; their serialized names end in `_bytes`.
+/// A warm kernel. All sizes are in bytes; their serialized names end in `_bytes`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -11,7 +11,7 @@ pub struct KernelReport {
     pub path: &'static str,
     /// The kernel's image.
     pub image: &'static str,
-    /// Where its machine code came from.
+    /// Where the kernel's machine code came from.
     pub code: MachineCode,
     /// Registers per thread.
     pub registers: u32,
@@ -54,12 +54,12 @@ pub struct KernelReport {
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "lowercase"))]
 #[non_exhaustive]
 pub enum MachineCode {
-    /// Its image has machine code for the device.
+    /// The kernel's image.
     #[default]
     Image,
-    /// A file of baked code had it: see [`Warmup::baked`](crate::Warmup::baked).
+    /// A file of baked code: see [`Warmup::baked`](crate::Warmup::baked).
     Baked,
-    /// The driver compiled it from PTX.
+    /// The driver's compiler, from PTX.
     Compiled,
 }
 

@@ -102,7 +102,7 @@ impl Libraries {
         lock(&self.pieces).get(symbol).cloned()
     }
 
-    /// Adds a piece. Kernels that another thread has put into another piece meanwhile stay in that other piece.
+    /// Adds a piece. Kernels that another thread has put into a piece by now stay in that piece.
     pub(crate) fn add(&self, piece: Piece) {
         let piece = Arc::new(piece);
         let mut pieces = lock(&self.pieces);

@@ -21,14 +21,14 @@ pub enum Late {
     Allow,
 }
 
-/// A late load that is about to begin. The load will wait for all kernels that run in the context. Meanwhile, other threads
-/// that use the context wait, too.
+/// A late load that is about to begin. The load will wait for all kernels that run in the context, and other threads that use
+/// the context will wait for the load.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct LateLoad {
     /// The kernel.
     pub kernel: &'static KernelInfo,
-    /// The number of the device.
+    /// The ordinal of the device.
     pub device: usize,
 }
 
@@ -46,7 +46,7 @@ impl fmt::Display for LateLoad {
 /// A function to call before each late load.
 pub(crate) type OnLate = Arc<dyn Fn(&LateLoad) + Send + Sync>;
 
-/// Options of warm-ups that also apply to late loads. `None` where no warm-up of the context has set the option.
+/// Options of warm-ups that also apply to late loads. An option is `None` until a warm-up of the context sets it.
 #[derive(Clone, Default)]
 pub(crate) struct Policy {
     pub(crate) late: Option<Late>,
@@ -60,7 +60,7 @@ pub(crate) struct Policy {
 }
 
 impl Policy {
-    /// Replaces the options that `newer` sets.
+    /// Replaces the options that `newer` sets. `whole_images` stays set once it is set.
     pub(crate) fn update(&mut self, newer: &Policy) {
         let Policy { late, on_late, threads, stack_budget, timeout, whole_images, baked } = newer.clone();
         self.late = late.or(self.late);
@@ -81,7 +81,7 @@ impl Policy {
         tracing::warn!(kernel = load.kernel.path(), device = load.device, "{load}");
         match &self.on_late {
             Some(on_late) => on_late(load),
-            // Writing fails if standard error is closed.
+            // If standard error is closed, there's nowhere left to report to.
             None => _ = writeln!(io::stderr(), "kernel-registry: {load}"),
         }
     }

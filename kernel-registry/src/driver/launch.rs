@@ -1,4 +1,4 @@
-//! The call that launches a kernel.
+//! The driver call that launches a kernel.
 
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
@@ -56,7 +56,7 @@ pub(crate) unsafe fn launch(
         attrs: attributes.as_mut_ptr().cast(),
         numAttrs: count as u32,
     };
-    // SAFETY: the first `count` attributes are initialised; the rest is the caller's promise.
+    // SAFETY: the first `count` attributes are initialised. The caller guarantees the rest.
     call("cuLaunchKernelEx", unsafe {
         sys::cuLaunchKernelEx(&launch, function.0, args.as_mut_ptr(), ptr::null_mut())
     })

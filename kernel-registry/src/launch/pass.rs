@@ -8,8 +8,8 @@ use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut, SyncOnDrop};
 use super::Launch;
 use crate::address::PointerTo;
 
-/// The address of a slice, its number of elements, and the guard that tracks its use. A kernel that takes a slice as a single parameter
-/// of 16 bytes reads the first two fields as they are.
+/// The address of a slice, its number of elements, and the guard that tracks the slice's use. A kernel that takes a slice as a
+/// single parameter of 16 bytes reads the first two fields as they are.
 #[repr(C)]
 pub struct Tracked<'a> {
     address: CUdeviceptr,
@@ -22,13 +22,13 @@ impl Tracked<'_> {
     pub(crate) const NULL: Self = Tracked { address: 0, len: 0, _guard: SyncOnDrop::Record(None) };
 }
 
-/// Returns the value unchanged, because values are passed as they are.
+/// Returns the value unchanged. Generated code converts every parameter, also those that need no conversion.
 #[inline]
 pub fn value<T>(value: T, _: &Launch<'_>) -> T {
     value
 }
 
-/// Converts a slice that the kernel reads.
+/// Converts a slice that the kernel only reads.
 #[inline]
 pub fn slice<'a, T>(slice: &'a impl DevicePtr<T>, stream: &'a CudaStream) -> Tracked<'a> {
     let len = slice.len() as u64;
@@ -51,7 +51,7 @@ pub fn pointer<T>(pointer: impl PointerTo<T>, launch: &Launch<'_>) -> CUdevicept
     pointer.address()
 }
 
-/// Returns a pointer to an argument, as the driver takes it. The driver only reads through the pointer.
+/// Returns a pointer to an argument for the driver, which takes a mutable pointer, but only reads through it.
 #[inline]
 pub const fn argument<T>(value: &T) -> *mut c_void {
     (&raw const *value).cast_mut().cast()

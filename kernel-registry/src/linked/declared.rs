@@ -7,13 +7,13 @@ use kernel_registry_format::{KernelRecord, Params, Pass};
 use super::Linked;
 use crate::KernelInfo;
 
-/// A map from the key of a linked kernel or of a declaration to its registration, or to the reason why it has none.
+/// Maps the key of a linked kernel or a declaration to its registration, or to the reason why it has none.
 pub(crate) type Registrations = HashMap<usize, Result<Linked, NotJoined>>;
 
 /// Why no linked kernel belongs to a declaration.
 #[derive(Clone)]
 pub(crate) enum NotJoined {
-    /// Not exactly one linked kernel has the name. Holds how many have it.
+    /// No linked kernel has the name, or several have it. Holds how many.
     Named(usize),
     /// The linked kernel of this name takes other parameters.
     Params {
@@ -24,33 +24,34 @@ pub(crate) enum NotJoined {
     Unread,
 }
 
+/// A kernel in the registry's list, with its record decoded.
 type Listed = (KernelRecord<'static>, &'static KernelInfo);
 
-/// Returns a number that identifies a kernel: the address of its record.
+/// Returns the address of a kernel's record, which identifies the kernel.
 pub(crate) fn key(info: &KernelInfo) -> usize {
     info.record().as_ptr().addr()
 }
 
-/// Matches each declaration in the list to the linked kernel of its name. Removes that linked kernel from the list, and copies needs
-/// and stack frames from its record to the record of the declaration.
+/// Matches each declaration in the list to the linked kernel of its name. The linked kernel leaves the list, and its needs and stack
+/// frames go into the declaration's record.
 pub(crate) fn join(listed: &mut Vec<Listed>) -> Registrations {
     let (linked, mut others): (Vec<Listed>, Vec<Listed>) =
         listed.drain(..).partition(|(_, info)| info.registration().is_some());
     let mut registrations = HashMap::new();
-    let mut declared = Vec::new();
+    let mut matched = Vec::new();
     for (record, info) in others.iter_mut().filter(|(record, _)| record.image.is_none()) {
         let mut named = linked.iter().filter(|(linked, _)| is_called(linked, record.symbol));
         let joined = match (named.next(), named.count()) {
-            (Some((_, of)), 0) if of.registration().is_none_or(|linked| !linked.is_read()) => {
+            (Some((_, found)), 0) if found.registration().is_none_or(|linked| !linked.is_read()) => {
                 Err(NotJoined::Unread)
             }
             (Some((linked, _)), 0) if !fits(record.params, linked.params) => {
                 Err(NotJoined::Params { linked: linked.signature().to_string() })
             }
-            (Some((linked, of)), 0) => {
-                declared.push(key(of));
+            (Some((linked, found)), 0) => {
+                matched.push(key(found));
                 *record = KernelRecord { frames: linked.frames, needs: linked.needs, ..*record };
-                of.registration().ok_or(NotJoined::Named(0))
+                found.registration().ok_or(NotJoined::Named(0))
             }
             (None, _) => Err(NotJoined::Named(0)),
             (Some(_), more) => Err(NotJoined::Named(1 + more)),
@@ -58,14 +59,14 @@ pub(crate) fn join(listed: &mut Vec<Listed>) -> Registrations {
         registrations.insert(key(info), joined);
     }
     *listed = others;
-    for (record, info) in linked.into_iter().filter(|(_, info)| !declared.contains(&key(info))) {
+    for (record, info) in linked.into_iter().filter(|(_, info)| !matched.contains(&key(info))) {
         registrations.extend(info.registration().map(|linked| (key(info), Ok(linked))));
         listed.push((record, info));
     }
     registrations
 }
 
-/// Returns whether `name` names a linked kernel: it is its symbol, or its name in C++ with or without template arguments and
+/// Returns whether a linked kernel has this name: as its symbol, or as its name in C++, with or without template arguments and
 /// namespaces.
 fn is_called(linked: &KernelRecord<'_>, name: &str) -> bool {
     let base = linked.path.split('<').next().unwrap_or_default();

@@ -1,5 +1,5 @@
 //! The two linked lists of registered kernels and fatbins. They only grow. Code that runs before `main` adds to them, so adding takes
-//! no lock, and does not use the program's global allocator.
+//! no lock and doesn't use the program's global allocator.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ffi::{CStr, c_char, c_void};
@@ -34,7 +34,7 @@ struct Kernel {
 }
 
 impl Heads {
-    /// Adds a kernel. If there is no memory, the kernel is left out: the program continues, and loads the kernel at its first launch.
+    /// Adds a kernel. If memory is exhausted, the kernel is left out, so the program loads it at its first launch.
     pub(super) fn add(&self, fatbin: usize, host: usize, symbol: *const c_char, runtime: *const Addresses) {
         if !symbol.is_null() && push(&self.kernels, Kernel { fatbin, host, symbol, runtime }) {
             self.kernel_count.fetch_add(1, Ordering::Release);
@@ -46,8 +46,8 @@ impl Heads {
         push(&self.fatbins, Fatbin { handle, wrapper });
     }
 
-    /// Returns how many registrations of kernels there were; a kernel can be registered more than once. The list has at least as many
-    /// kernels.
+    /// Returns the number of registrations; a kernel can be registered more than once. The list can be longer for a moment, because a
+    /// kernel is counted after it was added.
     pub(super) fn count(&self) -> usize {
         self.kernel_count.load(Ordering::Acquire)
     }
@@ -57,10 +57,10 @@ impl Heads {
         values(&self.kernels).map(|kernel| Linked {
             fatbin: kernel.fatbin,
             host: kernel.host,
-            // SAFETY: `add` has checked that the pointer is not null. It points to a text of nvcc's code, in the same program or shared
-            // library as this list.
+            // SAFETY: `add` has checked that the pointer is not null. It points to a string of nvcc's code, in the same program or
+            // shared library as this list.
             symbol: unsafe { CStr::from_ptr(kernel.symbol) },
-            // SAFETY: the pointer is that of the table of a copy of this library in the same program or shared library.
+            // SAFETY: `add` gets the address of a static table, which is in the same program or shared library as this list.
             runtime: unsafe { &*kernel.runtime },
             is_read: false,
         })
@@ -73,26 +73,26 @@ impl Heads {
     }
 }
 
-/// Adds a value at the front of a list. Returns false if there is no memory.
-fn push<T: Copy>(first: &AtomicPtr<Node<T>>, value: T) -> bool {
+/// Adds a value at the front of a list. Returns false if memory is exhausted.
+fn push<T: Copy>(head: &AtomicPtr<Node<T>>, value: T) -> bool {
     // SAFETY: the size of the layout is not zero.
     let node = unsafe { System.alloc(Layout::new::<Node<T>>()) }.cast::<Node<T>>();
     if node.is_null() {
         return false;
     }
-    let mut next = first.load(Ordering::Relaxed);
+    let mut next = head.load(Ordering::Relaxed);
     loop {
-        // SAFETY: `node` is new memory for a node, and no other thread has its address before it is in the list.
+        // SAFETY: `node` is new memory for a node, and no other thread has its address until it's in the list.
         unsafe { node.write(Node { next, value }) };
-        match first.compare_exchange_weak(next, node, Ordering::Release, Ordering::Relaxed) {
+        match head.compare_exchange_weak(next, node, Ordering::Release, Ordering::Relaxed) {
             Ok(_) => return true,
             Err(now) => next = now,
         }
     }
 }
 
-fn values<T: Copy>(first: &AtomicPtr<Node<T>>) -> impl Iterator<Item = T> + use<T> {
-    let mut next: *const Node<T> = first.load(Ordering::Acquire);
+fn values<T: Copy>(head: &AtomicPtr<Node<T>>) -> impl Iterator<Item = T> + use<T> {
+    let mut next: *const Node<T> = head.load(Ordering::Acquire);
     std::iter::from_fn(move || {
         // SAFETY: a node in the list is complete, and is never freed.
         let node = unsafe { next.as_ref() }?;

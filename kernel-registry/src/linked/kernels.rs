@@ -16,20 +16,20 @@ use described::Described;
 static LISTED: Mutex<Listed> = Mutex::new(Listed { registered: 0, hosts: None, kernels: Vec::new() });
 
 struct Listed {
-    /// How many registrations there were at the last call.
+    /// The number of registrations at the last call.
     registered: usize,
-    /// The addresses of the host functions of `kernels`.
+    /// The addresses of the host functions of `kernels`. `None` before the first call, because `HashSet::new` isn't `const`.
     hosts: Option<HashSet<usize>>,
     kernels: Vec<&'static KernelInfo>,
 }
 
-/// Returns how many registrations of kernels there were. A kernel that was registered twice counts twice.
+/// Returns the number of registrations. A kernel that was registered twice counts twice.
 pub(crate) fn count() -> usize {
     list::count()
 }
 
-/// Returns all registered kernels, one for each host function. nvcc registers an instance of a template once for each source that
-/// uses the instance, with the same host function or with another host function.
+/// Returns all registered kernels, one for each host function. nvcc registers an instance of a template once for each source file
+/// that uses it, with the same host function or a different one.
 pub(crate) fn kernels() -> Vec<&'static KernelInfo> {
     let Listed { registered, hosts, kernels } = &mut *lock(&LISTED);
     let now = list::count();
@@ -52,7 +52,7 @@ pub(crate) fn kernels() -> Vec<&'static KernelInfo> {
 #[cfg(feature = "linked")]
 use images::describe;
 
-/// Describes each of these kernels. Without the feature `linked`, images are not read, and a kernel is called by its symbol.
+/// Describes each kernel by its symbol only: images are read only with the feature `linked`.
 #[cfg(not(feature = "linked"))]
 fn describe(_fatbin: usize, linked: &[Linked]) -> Vec<Described> {
     let described = |linked: &Linked| {
@@ -62,7 +62,7 @@ fn describe(_fatbin: usize, linked: &[Linked]) -> Vec<Described> {
     linked.iter().map(described).collect()
 }
 
-/// Creates the kernel of a record. The kernel is never freed, because launches refer to it.
+/// Creates the `KernelInfo` of a record. It's never freed, because launches refer to it.
 fn info(Described { record, is_read }: Described, linked: Linked) -> &'static KernelInfo {
     Box::leak(Box::new(KernelInfo::linked(record.leak(), Linked { is_read, ..linked })))
 }

@@ -1,4 +1,4 @@
-//! Writes the record of a kernel that was compiled at run time, from its image and from what the caller declares.
+//! Writes the record of a kernel that was compiled at run time, from its image and the caller's declarations.
 
 use std::panic::Location;
 
@@ -43,7 +43,7 @@ impl Declared {
     }
 }
 
-/// The image, and the source line that called `RuntimeImage::new`.
+/// The image's name, length and variants, and the place that called `RuntimeImage::new`.
 pub(super) struct File<'a> {
     pub(super) name: &'a str,
     pub(super) len: usize,
@@ -51,7 +51,7 @@ pub(super) struct File<'a> {
     pub(super) place: &'a Location<'a>,
 }
 
-/// Writes the record of a kernel.
+/// Returns the record of a kernel. If the caller declared a property more than once, the last value counts.
 pub(super) fn record(
     image: &Image,
     entry: &Entry,
@@ -81,7 +81,7 @@ pub(super) fn record(
     image_record::record(image, entry, &source)
 }
 
-/// Creates the kernel of a record. The kernel is never freed, because launches refer to it.
+/// Creates the `KernelInfo` of a record. It's never freed, because launches refer to it.
 pub(super) fn info(record: Vec<u8>, image: &'static [u8]) -> &'static KernelInfo {
     Box::leak(Box::new(KernelInfo::runtime(record.leak(), image, Box::leak(Box::new(Table::COLD)))))
 }

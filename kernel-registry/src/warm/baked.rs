@@ -1,5 +1,4 @@
-//! Baked code: machine code of PTX images from a file beside the program, which `cargo kernels bake` made, so that the driver
-//! compiles nothing.
+//! Loads baked code: machine code of PTX images, from a file that `cargo kernels bake` made, so that the driver compiles nothing.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +20,8 @@ use crate::contexts::MachineCode;
 use crate::driver::Code;
 use crate::lock::lock;
 
-/// Names the file, if it is not beside the program. `0` or nothing turns baked code off.
+/// The environment variable with the file's path, if it is not next to the program. `0` or an empty value turns
+/// baked code off, unless the application chose a file.
 const VARIABLE: &str = "KERNEL_REGISTRY_BAKED";
 
 /// Loads the baked code of images that the driver would have to compile, and enters the modules. Returns the places of these images.
@@ -40,15 +40,16 @@ pub(super) fn load(work: &mut Work<'_>, pending: &[&Planned]) -> BTreeSet<usize>
     loaded
 }
 
-/// The path of the file: the application's, that of the variable, or that beside the program if there is such a file.
+/// Returns the path of the file: the one that the application chose, the one in the variable, or the one next to the program, if it
+/// exists.
 fn path(chosen: Option<&Path>) -> Option<PathBuf> {
     match (chosen, env::var_os(VARIABLE)) {
         (Some(chosen), _) => Some(chosen.to_owned()),
         (None, Some(chosen)) => (!chosen.is_empty() && chosen != "0").then(|| chosen.into()),
         (None, None) => {
-            let mut beside = env::current_exe().ok()?.into_os_string();
-            beside.push(baked::SUFFIX);
-            Some(PathBuf::from(beside)).filter(|path| path.exists())
+            let mut default = env::current_exe().ok()?.into_os_string();
+            default.push(baked::SUFFIX);
+            Some(PathBuf::from(default)).filter(|path| path.exists())
         }
     }
 }
@@ -60,12 +61,12 @@ fn load_from(
     loaded: &mut BTreeSet<usize>,
 ) -> Result<(), NotBaked> {
     let baked = Baked::open(path).map_err(|why| NotBaked::new(path, why))?;
-    let counting = images.iter().map(|image| {
+    let hashed = images.iter().map(|image| {
         let bytes = work.job.plan.images[*image].bytes;
         let is_text = Route::choose(bytes, 0) == Route::Library { text: true };
         if is_text { baked::text(bytes) } else { bytes }
     });
-    let codes = codes(&baked, &counting.collect::<Vec<_>>(), work.device.arch, work.job.threads);
+    let codes = codes(&baked, &hashed.collect::<Vec<_>>(), work.device.arch, work.job.threads);
     for (image, code) in images.into_iter().zip(codes) {
         let file = work.job.plan.images[image].file;
         let Some(code) = code else { continue };
@@ -88,7 +89,7 @@ fn load_from(
 /// The baked code of an image, or `None` if the file has none for it.
 type Found = Option<Result<Vec<u8>, Damage>>;
 
-/// Returns the code of each of these images. Threads make the digests.
+/// Returns the code of each of these images. Several threads compute the digests.
 fn codes(baked: &Baked, images: &[&[u8]], arch: u32, threads: usize) -> Vec<Found> {
     // The largest comes first. If it came last, one thread would work while all others are idle.
     let mut order: Vec<_> = images.iter().enumerate().collect();
@@ -110,7 +111,7 @@ fn codes(baked: &Baked, images: &[&[u8]], arch: u32, threads: usize) -> Vec<Foun
     found.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().collect()
 }
 
-/// Returns the code of an image that fits this architecture best. `image` has only the bytes that count for the key.
+/// Returns the code of an image that fits this architecture best. `image` has only the bytes that go into the key.
 fn code(baked: &Baked, image: &[u8], arch: u32) -> Found {
     let key = sha256(&baked::key_parts(image, ""));
     let entries = baked.entries().filter(|entry| entry.key == key);

@@ -50,7 +50,7 @@ pub struct Failure {
     pub kernel: &'static str,
     /// Where the kernel is declared.
     pub place: Place,
-    /// The kernel's image, if the kernel has an image.
+    /// The kernel's image, if it has one.
     pub image: Option<&'static str>,
     /// The image's variants, separated by commas: `sm_80` is machine code, `compute_75` is PTX.
     pub variants: &'static str,
@@ -67,7 +67,7 @@ pub struct Failure {
 pub enum Cause {
     /// The kernel was built without an image.
     NoImage,
-    /// The kernel is declared `linked`, and nvcc linked no kernel of this name, or several kernels.
+    /// The kernel is declared `linked`, and nvcc linked no kernel of this name, or several.
     NotLinked {
         /// The name that was looked up.
         symbol: &'static str,
@@ -79,8 +79,8 @@ pub enum Cause {
         /// The signature of the kernel that nvcc linked.
         linked: String,
     },
-    /// The kernel is declared `linked`, and the parameters of the kernel that nvcc linked are not known: without the feature
-    /// `linked` of kernel-registry no image is read.
+    /// The kernel is declared `linked`, and the parameters of the kernel that nvcc linked are not known: the feature `linked` of
+    /// kernel-registry is off, or the image could not be read.
     ParamsUnread,
     /// The image has no variant that this device and driver can run.
     NoVariant {
@@ -115,7 +115,7 @@ pub enum Cause {
         /// Free device memory.
         free: u64,
     },
-    /// The kernel's stack would exceed the budget, because every thread of the device gets a stack of that size.
+    /// Raising the stack limit for the kernel would exceed the budget: every thread that the device can run gets such a stack.
     StackBudget {
         /// The stack that a thread needs.
         stack: u64,

@@ -287,7 +287,7 @@ pub(super) fn load_again(
         return Ok(Handle::Module(*module));
     }
     let refused = |error: LoadError| Err(cause(error, work.free));
-    // No fatbin has machine code for architecture 0, so this only tells plain PTX from a fatbin.
+    // No fatbin has machine code for architecture 0, so this only distinguishes plain PTX from a fatbin.
     let Route::Library { text } = Route::choose(bytes, 0) else { return refused(error.into()) };
     work.watch.call("cuModuleLoadDataEx", file);
     match work.current.load_module(&Code::new(bytes, text)) {

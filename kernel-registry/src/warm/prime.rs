@@ -1,4 +1,4 @@
-//! Primes a context: launches kernel-registry's own kernels, so that no first launch of another kernel waits.
+//! Primes a context: launches kernel-registry's own kernels, so that the first launch of any other kernel doesn't wait.
 //!
 //! The first launch of a kernel that contains printf, assert or malloc waits for the whole device. The first launch of any
 //! kernel in a context can wait, too.
@@ -18,7 +18,7 @@ use crate::watch::Watch;
 /// The name of this library's own kernels in errors.
 pub(super) const OURS: &str = "kernel-registry's own kernels";
 
-/// Returns what the context must set up for a kernel, as found in its image at compile time.
+/// Returns what must be set up in the context for a kernel, according to the kernel's record.
 pub(super) fn needs(planned: &Planned) -> Primed {
     let kernel_registry_format::Needs { printf, assert, heap, unknown, .. } = planned.kernel.needs;
     if unknown {
@@ -28,7 +28,7 @@ pub(super) fn needs(planned: &Planned) -> Primed {
 }
 
 /// Launches kernel-registry's own kernels for these needs, each with one thread that does nothing, and waits for them.
-/// `loaded` holds the modules of kernel-registry's own images that are loaded in the context.
+/// `loaded` holds the modules of kernel-registry's own images that the context already has.
 pub(super) fn prime<E>(
     current: &Current<'_>,
     arch: u32,
@@ -64,11 +64,10 @@ pub(super) fn prime<E>(
     Ok(stream.wait()?)
 }
 
-/// Waits until the kernels that were resolved are loaded. `path` is the path of one of them, for errors.
+/// Waits until the resolved kernels are loaded. `path` names one of them in errors.
 ///
-/// If another kernel runs in the context while a kernel is resolved, the driver loads the resolved kernel only after the
-/// running kernel has ended, although the driver reports at once that the resolved kernel is loaded. Loading a module waits
-/// until nothing runs.
+/// If a kernel is resolved while another one runs in the context, the driver loads it only after the other one has ended, but
+/// reports at once that it is loaded. Loading a module waits until no kernel runs.
 pub(super) fn settle<E>(
     current: &Current<'_>,
     watch: &Watch<E>,
@@ -78,8 +77,8 @@ pub(super) fn settle<E>(
     wait_for_all(current)
 }
 
-/// Waits for the kernels that run in the context, and for nothing else, by loading a small image. The image stays loaded:
-/// unloading it would wait for kernels that other threads have launched since.
+/// Waits for the kernels that run in the context, and for nothing else, by loading a small image. The image stays loaded,
+/// because unloading it would wait for kernels that other threads have launched since.
 pub(super) fn wait_for_all(current: &Current<'_>) -> Result<(), LoadError> {
     current.load_module(&Code::new(PLAIN, false)).map(drop)
 }

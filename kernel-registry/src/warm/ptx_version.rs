@@ -14,7 +14,7 @@ pub(super) fn newest(image: &[u8]) -> Option<(u16, u16)> {
     fatbin::entries(image).filter_map(|entry| entry.ok().and_then(version)).max()
 }
 
-/// Returns the version that the `.version` line of PTX text names.
+/// Returns the version in the `.version` line of PTX text.
 fn find_version(ptx: &[u8]) -> Option<(u16, u16)> {
     let mut lines = ptx.split(|byte| *byte == b'\n');
     let version = lines.find_map(|line| line.trim_ascii_start().strip_prefix(b".version"))?;
@@ -23,14 +23,14 @@ fn find_version(ptx: &[u8]) -> Option<(u16, u16)> {
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// Says why this driver refuses this PTX, and what to do.
+/// Returns a sentence that says why the driver refuses the PTX, and what to do.
 pub(super) fn sentence(ptx: (u16, u16), driver: CudaVersion) -> String {
-    let (toolkit, taken) = (Version::first_with(ptx), driver.newest_ptx());
+    let (toolkit, supported) = (Version::first_with(ptx), driver.newest_ptx());
     let wheel = if driver.major() < 13 { "nvidia-cuda-nvrtc-cu12" } else { "nvidia-cuda-nvrtc" };
     format!(
         "its PTX {}.{} was made by CUDA {toolkit}, and this driver of CUDA {driver} takes PTX up to {}.{}: compile it with CUDA \
          {driver} or older (NVRTC: `pip install '{wheel}=={driver}.*'`), or install a newer driver",
-        ptx.0, ptx.1, taken.0, taken.1
+        ptx.0, ptx.1, supported.0, supported.1
     )
 }
 
@@ -48,7 +48,7 @@ mod tests {
         let mut fatbin = [0; 144];
         fatbin[..4].copy_from_slice(&[0x50, 0xed, 0x55, 0xba]);
         (fatbin[6], fatbin[8]) = (16, 128);
-        // PTX 8.4, and machine code, whose version says something else.
+        // An entry with PTX 8.4, and one with machine code, whose version isn't one of PTX.
         for (at, kind, [minor, major]) in [(16, 1, [4, 8]), (80, 2, [8, 101])] {
             (fatbin[at], fatbin[at + 4]) = (kind, 64);
             (fatbin[at + 24], fatbin[at + 26]) = (minor, major);

@@ -13,9 +13,9 @@ use crate::lock::lock;
 /// The receipt of a warm-up: the kernels in its report were warm in its context.
 ///
 /// The receipt keeps the context alive. It cannot prevent other code from lowering the stack limit, unloading modules or
-/// resetting the device. [`recheck`](Warm::recheck) detects these: call it before launching a resident kernel. `recheck`
-/// cannot detect a stack limit that was changed and restored, which also makes the next launch wait: leave
-/// `CU_LIMIT_STACK_SIZE` alone.
+/// resetting the device. [`recheck`](Warm::recheck) detects these: call it before launching a resident kernel. It cannot
+/// detect that the stack limit was changed and restored, which also makes the next launch wait, so leave `CU_LIMIT_STACK_SIZE`
+/// alone.
 #[derive(Clone, Debug)]
 pub struct Warm {
     context: Arc<CudaContext>,
@@ -28,7 +28,7 @@ impl Warm {
         Warm { context, id, report }
     }
 
-    /// Returns the context.
+    /// Returns the context in which the kernels were warmed.
     pub fn context(&self) -> &Arc<CudaContext> {
         &self.context
     }
@@ -51,17 +51,17 @@ impl Warm {
         recheck::recheck(&self.context, self.id, &self.report)
     }
 
-    /// Declares that warming is over: from now on no kernel shall be loaded late.
+    /// Declares that warming is over. From now on, no kernel may be loaded late.
     ///
     /// The launch of a registered kernel that is not warm in the context no longer loads the kernel: it returns
     /// [`LaunchError::NotWarm`](crate::LaunchError::NotWarm). The policy of the context is [`Late::Deny`] until a warm-up sets
     /// another policy.
     ///
     /// If an audit watches the process (`cargo kernels audit`, or `kernel_audit::install`), the program is also marked as ready.
-    /// The mark holds for all contexts, so seal after all contexts are warm. It also covers loads that this library knows
-    /// nothing of: kernels of cudarc and of CUDA's libraries, and modules compiled at run time. Each later load is then a finding
+    /// The mark holds for all contexts, so seal after all contexts are warm. It also covers loads that this library doesn't
+    /// know about: kernels of cudarc and of CUDA's libraries, and modules compiled at run time. Each later load is then a finding
     /// of the audit. Depending on its options, the audit reports the load, refuses it with `CUDA_ERROR_NOT_PERMITTED`, or
-    /// aborts the process. Without an audit, nobody sees such loads.
+    /// aborts the process. Without an audit, such loads go unnoticed.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), kernel_registry::MainError> {
@@ -73,11 +73,11 @@ impl Warm {
     /// # }
     /// ```
     pub fn seal(&self) {
-        // A context that was reset is not found. It has no kernels that could be launched.
+        // A context that was reset isn't found, and has no kernels left to launch.
         if let Some(known) = KnownContext::find(self.id) {
             lock(&known.policy).late = Some(Late::Deny);
         }
-        // In a forked child `Driver::get` fails, and nothing is marked.
+        // `Driver::get` fails in a forked child, so nothing is marked there.
         if let Ok(driver) = Driver::get() {
             driver.mark_ready();
         }

@@ -16,7 +16,7 @@ use crate::driver::{ContextId, Current, Driver, DriverCallError, DriverUnavailab
 use crate::lock::lock;
 use crate::watch::{self, Activity, NoResult, TIMEOUT, Timeouts, Watch};
 
-/// How long to wait for the context's lock. Another recheck releases the lock at once; a warm-up may hold it for ever.
+/// How long to wait for the context's lock. Another recheck releases the lock at once; a warm-up may hold it forever.
 pub(crate) const MOMENT: Duration = Duration::from_millis(100);
 
 /// Why kernels are no longer warm, or could not be rechecked.

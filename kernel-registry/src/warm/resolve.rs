@@ -33,7 +33,7 @@ pub(super) fn resolve(
                 Ok(function) => {
                     resolved.push(candidate(planned, function, MachineCode::Image, lap(&mut begun)));
                 }
-                // CUDA's libraries contain kernels for other devices. Nobody launches them here, so this is no failure.
+                // CUDA's libraries contain kernels for other devices. They aren't launched on this one, so this is no failure.
                 Err(error) if NO_CODE.contains(&error.code) && planned.info.registration().is_some() => {
                     work.loaded.unavailable.insert(planned.index, planned.info);
                 }

@@ -74,7 +74,7 @@ impl Work<'_> {
         let read = self.stage(Stage::Read, |work| resolve::read(work, resolved));
         let fitting = self.stage(Stage::Limits, |work| limits::apply(work, read))?;
         self.stage(Stage::Prime, |work| work.prime(pending))?;
-        // After `verify` launches find the kernels, so no error may fail the whole warm-up any more. These two calls can
+        // After `verify`, launches find the kernels, so no error may fail the whole warm-up any more. These two calls can
         // fail, so they come before it.
         let (mut free, mut stack) = (self.current.free_memory()?, self.current.stack_limit()?);
         let verified = self.stage(Stage::Verify, |work| verify(work, fitting));

@@ -10,8 +10,8 @@ use crate::lock::lock;
 /// How long a driver call may wait for the device by default.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long a driver call may take while the device is free, also on a host with much to do. After less time, nobody can say that
-/// a call waits for the device.
+/// How long a driver call may take while the device is free, even on a busy host. A call that has taken less time does not prove
+/// that the device is busy.
 pub(crate) const LEAST_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// How long each kind of call may take.

@@ -171,7 +171,7 @@ fn an_audit_option_after_the_program_is_pointed_out() {
 }
 
 #[test]
-fn a_run_without_a_driver_call_fails_if_an_option_asked_for_one() {
+fn a_run_without_a_driver_call_fails_a_test_if_an_option_asked_for_one() {
     let file = scratch_folder().join("a");
     let file = file.to_str().expect("UTF-8");
     fs::write(format!("{file}.preload"), "kernel-registry preload 1\nstack 64\n").expect("a file");
@@ -183,13 +183,13 @@ fn a_run_without_a_driver_call_fails_if_an_option_asked_for_one() {
         &["--ready-file", file],
         &["--on-hang", "abort"],
     ] {
-        let output = packed().args(asked).arg("true").output().expect("the tool runs");
-        assert_eq!(output.status.code(), Some(1), "{asked:?}: {}", text(&output.stderr));
-        let said = text(&output.stderr);
-        assert!(
-            said.contains("error: nothing was audited, and ") && said.contains(asked[0]),
-            "{asked:?}: {said}"
-        );
+        for (in_test, code, word) in [(&["--fail-on-findings"][..], 1, "error"), (&[], 0, "warning")] {
+            let output = packed().args(in_test).args(asked).arg("true").output().expect("the tool runs");
+            let said = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(code), "{asked:?}: {said}");
+            let expected = format!("{word}: nothing was audited, and ");
+            assert!(said.contains(&expected) && said.contains(asked[0]), "{asked:?}: {said}");
+        }
         // The program's own exit code is kept.
         let output = packed().args(asked).args(["sh", "-c", "exit 42"]).output().expect("the tool runs");
         assert_eq!(output.status.code(), Some(42), "{asked:?}: {}", text(&output.stderr));

@@ -13,6 +13,7 @@ mod answers;
 mod baked;
 mod compiled;
 mod demo;
+mod exit;
 mod forks;
 mod hangs;
 mod messages;
@@ -28,6 +29,7 @@ mod recording;
 mod stretches;
 
 use std::collections::HashSet;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -47,12 +49,12 @@ fn simulated() -> Command {
     command
 }
 
-/// Audits a program on the simulated driver. Returns the program's output, and the report as JSON.
+/// Audits a program on the simulated driver, and fails on findings. Returns the program's output, and the report as JSON.
 fn audit(options: &[&str], program: &[&str]) -> (Output, Value) {
     let folder = scratch_folder();
     let json = folder.join("report.json");
     let mut command = simulated();
-    command.arg("--json").arg(&json).args(options).arg("--").args(program);
+    command.args(["--fail-on-findings", "--json"]).arg(&json).args(options).arg("--").args(program);
     let output = command.output().expect("the tool runs");
     let report = std::fs::read(&json).unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)));
     (output, serde_json::from_slice(&report).expect("JSON"))
@@ -169,7 +171,7 @@ fn a_killed_process_was_last_seen_in_its_call() {
     };
     let (output, report) = killed(1, "60");
     let (said, process) = (text(&output.stderr), &report["processes"][0]);
-    assert_eq!((output.status.code(), &report["findings"]), (Some(128 + 9), &0.into()), "no finding: {said}");
+    assert_eq!((output.status.signal(), &report["findings"]), (Some(9), &0.into()), "no finding: {said}");
     let last = &process["in_progress"][0];
     assert_eq!(
         (&process["ended"], &last["call"]),
@@ -441,7 +443,7 @@ fn a_program_that_is_interrupted_is_reported() {
         [("kill -INT $PPID; kill -INT $$", 2), ("sleep 1; kill -TERM $PPID; sleep 10", 15)]
     {
         let (output, _) = audit(&[], &["sh", "-c", program]);
-        assert_eq!(output.status.code(), Some(128 + signal), "{}", text(&output.stderr));
+        assert_eq!(output.status.signal(), Some(signal), "{}", text(&output.stderr));
         assert!(text(&output.stderr).contains("AUDIT: no call to the driver was seen"));
     }
 }

@@ -41,7 +41,11 @@ fn a_process_without_a_record_makes_the_command_fail() {
             format!("import os\nfolder = {folder:?}\nos.rename(folder, folder + '.moved')\n{instead}");
         let program = python("cuda.kernel_registry_audit_ready()\nassert launch(library, b'late') == 0");
         let mut command = simulated();
-        command.args(options("--records", &folder)).args(["python3", "-c", &(moved + &program)]);
+        command.arg("--fail-on-findings").args(options("--records", &folder)).args([
+            "python3",
+            "-c",
+            &(moved + &program),
+        ]);
         let output = command.output().unwrap();
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{said}");

@@ -262,6 +262,9 @@ fn commands_that_share_a_folder_of_records_report_on_their_own() {
         assert!(one.status.success(), "{}", text(&one.stderr));
         assert_eq!(report["processes"].as_array().map(Vec::len), Some(1), "{report:#}");
     });
-    let merged = cargo_kernels_command().args(["audit", "merge", folder]).output().expect("the tool runs");
+    let merged = cargo_kernels_command()
+        .args(["audit", "merge", "--fail-on-findings", folder])
+        .output()
+        .expect("the tool runs");
     assert!(text(&merged.stdout).contains("AUDIT of process") && merged.status.code() == Some(12));
 }

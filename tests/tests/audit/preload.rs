@@ -168,7 +168,12 @@ print('done')
     // A preload can also be made from kept records.
     assert_eq!(findings(&program.run(&options("--records", &folder))), 4);
     let merge = options("--record", &program.file);
-    let merged = cargo_kernels_command().args(["audit", "merge"]).arg(&folder).args(merge).output().unwrap();
+    let merged = cargo_kernels_command()
+        .args(["audit", "merge", "--fail-on-findings"])
+        .arg(&folder)
+        .args(merge)
+        .output()
+        .unwrap();
     assert_eq!(merged.status.code(), Some(12), "{}", text(&merged.stderr));
     fs::remove_dir_all(&folder).unwrap();
     let recorded = program.recorded();

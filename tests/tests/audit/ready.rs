@@ -35,25 +35,35 @@ print(launch(library, b'later'))
     assert_eq!(events(&report, "refused").len(), 1);
 }
 
+/// A worker that replaces another starts as the first did: what it loads meanwhile is no finding, and isn't refused.
 #[test]
-fn a_file_says_that_all_processes_are_ready() {
+fn a_file_says_that_processes_are_ready_which_have_started() {
     needs_python!();
     let file = scratch_folder().join("ready");
     let path = file.to_str().unwrap();
-    let ready = format!("import time\nopen({path:?}, 'w')\ntime.sleep(0.3)\n");
     // The second process begins when the file exists already.
-    let program = python(&(ready + "assert launch(library, b'late') == 0"));
-    let command = ["sh", "-c", "python3 -c \"$0\" && python3 -c \"$0\"", &program];
-    let (output, report) = audit(&["--ready-file", path], &command);
+    let ready = format!(
+        "
+import time
+first = not os.path.exists({path:?})
+if first:
+    time.sleep(1)
+    open({path:?}, 'w')
+else:
+    assert launch(library, b'late') == 0
+time.sleep(0.5 if first else 4)
+assert launch(library, b'later') == 800
+"
+    );
+    let command = ["sh", "-c", "python3 -c \"$0\" && python3 -c \"$0\"", &python(&ready)];
+    let (output, report) = audit(&["--ready-file", path, "--after-ready", "refuse"], &command);
     assert_eq!(output.status.code(), Some(12), "{}", text(&output.stderr));
     for process in [0, 1] {
         let process = &report["processes"][process];
         assert!(process["ready_ms"].is_number(), "{process:#}");
         let late = process["events"].as_array().unwrap().iter().filter(|event| event["finding"] == true);
-        assert!(
-            late.map(|event| &event["subject"]["symbol"]).any(|subject| subject == "late"),
-            "{process:#}"
-        );
+        let late: Vec<_> = late.map(|event| &event["subject"]["symbol"]).collect();
+        assert_eq!(late, ["later"], "{process:#}");
     }
 
     // The next run removes the file of the last run when it begins, but only if the file is empty.
@@ -63,4 +73,30 @@ fn a_file_says_that_all_processes_are_ready() {
     let output = simulated().args(["--ready-file", path, "true"]).output().unwrap();
     assert!(text(&output.stderr).contains("is no empty file"), "{}", text(&output.stderr));
     assert!(file.exists());
+}
+
+/// The child of a server that is ready, such as a new worker, has its own start.
+#[test]
+fn a_forked_child_is_ready_when_it_says_so() {
+    needs_python!();
+    let before = python("").replace("library = start()", "");
+    let program = before
+        + "
+cuda.kernel_registry_audit_ready()
+worker = os.fork()
+if worker == 0:
+    library = start()
+    assert launch(library, b'late') == 0
+    cuda.kernel_registry_audit_ready()
+    assert launch(library, b'later') == 800
+    os._exit(7)
+assert os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1]) == 7
+";
+    let (output, report) = audit(&["--after-ready", "refuse"], &["python3", "-c", &program]);
+    assert_eq!(
+        (output.status.code(), &report["findings"]),
+        (Some(12), &1.into()),
+        "{}",
+        text(&output.stderr)
+    );
 }

@@ -2,8 +2,11 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Output;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use kernel_audit::preload::images;
 use tests::guide::page;
@@ -271,10 +274,59 @@ print('done')
         let options = [given, options("--record", &file).to_vec(), abort.to_vec()].concat();
         audit(&options, &["python3", "-c", &program]).0
     };
-    assert_eq!(run(false).status.code(), Some(134));
+    assert_eq!(run(false).status.signal(), Some(6));
     let recorded = fs::read_to_string(&file).unwrap();
     assert!(recorded.contains("\nmodule "), "{recorded}");
     let outputs: Vec<_> = (0..3).map(|_| run(true)).collect();
     let last = outputs.last().unwrap();
     assert_eq!(text(&last.stdout), "done", "{}{}", text(&last.stderr), fs::read_to_string(&file).unwrap());
+}
+
+/// Workers in containers may share a volume. Each of these adds a kernel of its own, and all end at about the same time.
+#[test]
+fn commands_that_add_to_one_preload_lose_nothing() {
+    needs_python!();
+    const COMMANDS: usize = 20;
+    let file = scratch_folder().join("shared.preload");
+    let begin = Instant::now() + Duration::from_secs(1);
+    thread::scope(|scope| {
+        for number in 0..COMMANDS {
+            let file = &file;
+            scope.spawn(move || {
+                let program =
+                    python("assert launch(library, b'late') == 0").replace("late", &format!("late_{number}"));
+                thread::sleep(begin.saturating_duration_since(Instant::now()));
+                let mut command = simulated();
+                command.args(options("--preload", file)).args(options("--record", file));
+                let output = command.args(["python3", "-c", &program]).output().expect("it runs");
+                let said = text(&output.stderr);
+                assert!(output.status.success() && !said.contains("warning"), "{said}");
+            });
+        }
+    });
+    let recorded = fs::read_to_string(&file).unwrap();
+    for number in 0..COMMANDS {
+        assert!(recorded.contains(&format!("late_{number}\n")), "{number}: {recorded}");
+    }
+    assert_eq!(copies(&file).len(), COMMANDS, "each image has its copy");
+    let left = fs::read_dir(file.parent().unwrap()).unwrap().count();
+    assert!(left <= 3, "the preload, its images and their machine code: {left} files");
+}
+
+/// A library that was updated loads other images than before.
+#[test]
+fn what_was_preloaded_and_never_used_is_told() {
+    needs_python!();
+    let file = scratch_folder().join("old.preload");
+    let program = python("assert launch(library, b'late') == 0");
+    let (output, _) = audit(&options("--record", &file), &["python3", "-c", &program]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    for (program, used) in [(program.replace("later", "other"), false), (program, true)] {
+        let (output, report) = audit(&options("--preload", &file), &["python3", "-c", &program]);
+        let said = text(&output.stderr);
+        let preloaded = report["processes"][0]["preloaded"].as_array().unwrap();
+        let mut images = preloaded.iter().filter(|event| event["subject"]["type"] == "image").peekable();
+        assert!(images.peek().is_some() && images.all(|event| event["used"] == used), "{preloaded:#?}");
+        assert_eq!(said.contains("preloaded, never used: "), !used, "{said}");
+    }
 }

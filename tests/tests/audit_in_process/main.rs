@@ -448,7 +448,11 @@ fn under_the_command_its_hooks_stay_in_front() {
     }
     let program = env::current_exe().expect("a running test has a path");
     let mut command = cargo_kernels_command();
-    command.args(["audit", "--sim", "--offline", "--"]).arg(program).args(arguments(TEST)).env(HERE, TEST);
+    command
+        .args(["audit", "--sim", "--offline", "--fail-on-findings", "--"])
+        .arg(program)
+        .args(arguments(TEST))
+        .env(HERE, TEST);
     let output = command.output().expect("the tool runs");
     // The program itself succeeds, and the exit code 12 of the command tells that there is a finding.
     assert_eq!(output.status.code(), Some(12), "{}\n{}", text(&output.stdout), text(&output.stderr));

@@ -410,7 +410,12 @@ fn reports_name_the_resident_kernel() {
     }
     let [json, page] = ["report.json", "report.html"].map(|name| scratch_folder().join(name));
     let mut command = tests::cargo_kernels_command();
-    command.args(["audit", "merge", "--json"]).arg(&json).arg("--html").arg(&page).arg(records);
+    command
+        .args(["audit", "merge", "--fail-on-findings", "--json"])
+        .arg(&json)
+        .arg("--html")
+        .arg(&page)
+        .arg(records);
     let output = command.output().expect("the tool runs");
     assert_eq!(output.status.code(), Some(12), "{}", text(&output.stderr));
     let said = text(&output.stdout);

@@ -32,7 +32,7 @@ fn recorded(records: &Path, audit: &[&str], program: &[&str]) -> Output {
             command.env_remove(&*name);
         }
     }
-    command.args(["audit", "--sim", "--offline", "--records"]).arg(records).args(audit);
+    command.args(["audit", "--sim", "--offline", "--fail-on-findings", "--records"]).arg(records).args(audit);
     command.args(["--", "python3", "-c", LATE]).args(program);
     command.output().expect("the tool runs")
 }
@@ -49,7 +49,13 @@ fn merged(records: &[&Path]) -> Merged {
     let folder = scratch_folder();
     let [json, trace, page] = ["report.json", "report.trace", "report.html"].map(|name| folder.join(name));
     let mut command = cargo_kernels_command();
-    command.args(["audit", "merge", "--json"]).arg(&json).arg("--trace").arg(&trace).arg("--html").arg(&page);
+    command
+        .args(["audit", "merge", "--fail-on-findings", "--json"])
+        .arg(&json)
+        .arg("--trace")
+        .arg(&trace)
+        .arg("--html")
+        .arg(&page);
     let output = command.args(records).output().expect("the tool runs");
     let read = |path: &Path| {
         let text = fs::read(path).unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)));
@@ -282,6 +288,7 @@ fn records_with_any_bytes_are_reported() {
         command.args([
             "audit",
             "merge",
+            "--fail-on-findings",
             "--html",
             "/dev/null",
             "--trace",

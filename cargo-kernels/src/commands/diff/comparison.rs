@@ -45,7 +45,7 @@ impl<'a> Comparison<'a> {
             Comparison { old, new, added, removed, changed: Vec::new(), unchanged: 0, compared: Vec::new() };
         for (old, new) in both {
             let changed = comparison.compare(old, new);
-            match changed.is_there() {
+            match changed.has_changes() {
                 true => comparison.changed.push(changed),
                 false => comparison.unchanged += 1,
             }
@@ -83,7 +83,7 @@ impl<'a> Comparison<'a> {
         changed
     }
 
-    /// Returns the figures of a variant, if one changed.
+    /// Compares a variant's figures, and returns them if one changed.
     fn figures(&mut self, old: &'a Variant, new: &'a Variant) -> Option<ChangedVariant<'a>> {
         let change = |figure: Figure| Change { figure, old: figure.amount(old), new: figure.amount(new) };
         let figures = Figure::ALL.map(change);
@@ -133,7 +133,7 @@ impl<'a> Comparison<'a> {
         )
     }
 
-    /// Returns the length of all images, as text: `34512 -> 36000 B (+1488, +4.3%)`.
+    /// Returns the total size of the images, as text: `34512 -> 36000 B (+1488, +4.3%)`.
     pub(super) fn image_bytes(&self) -> String {
         let (old, new) = (self.old.image_bytes, self.new.image_bytes);
         if old == new {
@@ -162,13 +162,13 @@ impl<'a> Comparison<'a> {
 }
 
 impl Changed<'_> {
-    fn is_there(&self) -> bool {
+    fn has_changes(&self) -> bool {
         let Changed { signature, variants, added, removed, .. } = self;
         signature.is_some() || !variants.is_empty() || !added.is_empty() || !removed.is_empty()
     }
 }
 
-/// The pairs of kernels that both builds have, and the kernels that only one build has.
+/// The kernels of both builds, paired, and the kernels that only one build has.
 struct Pairs<'a> {
     both: Vec<(&'a Kernel, &'a Kernel)>,
     added: Vec<&'a Kernel>,
@@ -202,7 +202,7 @@ fn pairs<'a>(old: &'a [Kernel], new: &'a [Kernel]) -> Pairs<'a> {
     pairs
 }
 
-/// Returns the name by which a kernel is found in the other build.
+/// Returns the name that a kernel is looked up by in the other build.
 fn key(kernel: &Kernel, by_path: bool) -> String {
     match &kernel.path {
         Some(path) if by_path => path.clone(),

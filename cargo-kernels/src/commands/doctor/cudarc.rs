@@ -1,7 +1,7 @@
 //! Checks whether the package's cudarc has bindings, and whether they fit the driver.
 //!
-//! cudarc has bindings of one CUDA version, chosen by its features. cudarc panics if a program calls a function that
-//! the driver lacks. cudarc's build script refuses two ways of loading or linking at once.
+//! cudarc has bindings of one CUDA version, chosen by its features. It panics if a program calls a function that
+//! the driver lacks.
 
 use std::collections::BTreeMap;
 
@@ -69,8 +69,8 @@ struct Bindings {
     pinned: bool,
 }
 
-/// Returns the CUDA versions that features or the variable name, each with what names it. Returns `None` if the variable names a
-/// version that cudarc does not know.
+/// Returns the CUDA versions that features or the variable name, each with the crates, the feature or the
+/// variable that names it. Returns `None` if cudarc doesn't know the variable's version.
 fn named(cudarc: &Cudarc, variable: Option<&str>) -> Option<BTreeMap<CudaVersion, String>> {
     let mut named: BTreeMap<CudaVersion, String> = BTreeMap::new();
     for feature in &cudarc.features {
@@ -119,7 +119,8 @@ fn fit(name: &str, cudarc: &Cudarc, bindings: &Bindings, driver: Option<CudaVers
     if *pinned { Line::problem(ABOUT, text, remedy) } else { Line::note(ABOUT, text, remedy) }
 }
 
-/// Returns the feature for the newest CUDA version that cudarc knows and this driver supports.
+/// Returns the feature for the newest CUDA version that cudarc knows and this driver supports, or else for the
+/// oldest that cudarc knows.
 fn example(cudarc: &Cudarc, driver: Option<CudaVersion>) -> String {
     let fits = |cuda: &&CudaVersion| driver.is_none_or(|driver| **cuda <= driver);
     let newest = cudarc.known.iter().rev().find(fits).or(cudarc.known.first());
@@ -202,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn the_variable_counts_beside_the_features() {
+    fn the_variable_counts_like_a_feature() {
         let with_variable = |cudarc, value: &str| {
             let mut facts = Facts::good();
             facts.variables.insert(VARIABLE.to_owned(), value.to_owned());

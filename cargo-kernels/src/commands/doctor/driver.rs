@@ -1,4 +1,4 @@
-//! Checks the CUDA driver: is there one, which, does it start, is it new enough?
+//! Checks the CUDA driver: that it's installed, starts, and is new enough.
 
 use kernel_registry_command::driver::Refused;
 use kernel_registry_cuda::CudaVersion;

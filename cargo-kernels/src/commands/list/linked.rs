@@ -8,7 +8,7 @@ use kernel_registry_image::{CudaType, Entry, VariantKind};
 use crate::kernels::undeclared::{Kernel, UndeclaredImage};
 use crate::output::table;
 
-/// The kernel comes last, because names of templates can be very long, and need no padding there.
+/// The kernel is last, because names of templates can be very long, and the last column isn't padded.
 const HEADINGS: [&str; 6] = ["VARIANTS", "REGISTERS", "STACK", "SHARED", "NEEDS", "KERNEL"];
 
 pub(super) fn write(
@@ -62,7 +62,7 @@ fn targets(variants: &Kernel<'_>) -> String {
     }
 }
 
-/// Returns the types of the parameters if the symbol tells them, or else the sizes.
+/// Returns the parameters' types, or the size of each parameter whose type the symbol doesn't encode.
 fn parameters(entry: &Entry) -> String {
     let param = |index| match entry.cuda_type(index) {
         Some(ty) => CudaType::to_string(ty),

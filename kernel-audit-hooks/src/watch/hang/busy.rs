@@ -18,7 +18,7 @@ use crate::watch::record::launches::{self, Stream, WAIT};
 /// How long the driver may take to answer.
 const MOMENT: Duration = Duration::from_millis(500);
 
-/// Whether a thread of [`ask_apart`] is asking. If the driver never answers, nobody waits for that thread.
+/// Whether a thread of [`ask_apart`] is asking. If the driver never answers, that thread is left behind.
 static ASKING_APART: AtomicBool = AtomicBool::new(false);
 
 /// Clears [`ASKING_APART`] once the thread has asked, or could not be started.
@@ -36,7 +36,8 @@ static ASKING: AtomicU32 = AtomicU32::new(0);
 /// The number of contexts that are ending, plus 1 once the process is ending.
 static ENDING: AtomicU32 = AtomicU32::new(0);
 
-/// Makes a call that ends a context. Meanwhile no thread begins to ask about streams, except beside a call that hangs.
+/// Makes a call that ends a context. Until it returns, no thread begins to ask about streams, except for the
+/// explanation of a hang.
 pub(crate) fn without_questions<T>(call: impl FnOnce() -> T) -> T {
     ENDING.fetch_add(1, Ordering::SeqCst);
     await_answers();
@@ -77,8 +78,8 @@ pub(crate) fn find_all() -> Option<Vec<Stream>> {
     ask_apart(Duration::ZERO, || ask(|_| true))
 }
 
-/// Returns all busy streams beside a call that hangs, as [`find_all`] does, but also while a context ends: the hanging
-/// call may be ending it.
+/// Returns all busy streams while a call hangs. Unlike [`find_all`], this asks even while a context ends, because the
+/// hanging call may be ending it.
 pub(crate) fn find_beside_hang() -> Option<Vec<Stream>> {
     ask_apart(MOMENT, || Some(ask_beside_hang(|_| true)))
 }

@@ -8,42 +8,44 @@ use crate::watch::python;
 use crate::watch::record::recording;
 use crate::watch::record::slots;
 
-/// How often the place of the main thread is read.
+/// The interval at which the main thread is sampled.
 const STEP: Duration = Duration::from_secs(1);
 
-/// The most different places that are recorded, because a record has little room for texts.
+/// The maximum number of samples that are recorded, because a record has little room for texts.
 const MOST: u32 = 100;
 
-/// What was seen of the process's calls.
+/// The calls that were seen so far, and the frames that were recorded.
 pub(super) struct Quiet {
     calls: u64,
     /// When the last call was seen.
     since: Instant,
-    looked: Option<Instant>,
-    /// What is recorded, and how many times something else was.
+    /// When the main thread was sampled last, unless there was a call since.
+    sampled: Option<Instant>,
+    /// The frames in the record: none if there was a call since.
     recorded: String,
+    /// How many times frames were recorded.
     count: u32,
 }
 
 impl Quiet {
     pub(super) fn new() -> Self {
-        Quiet { calls: 0, since: Instant::now(), looked: None, recorded: String::new(), count: 0 }
+        Quiet { calls: 0, since: Instant::now(), sampled: None, recorded: String::new(), count: 0 }
     }
 
-    /// Looks at the calls of the process, and at the main thread if there are none. A process becomes quiet before a call of another counts as
-    /// one that hangs.
+    /// Records the main thread's frames if the process has made no calls for half of `hang_after`. That's before a call
+    /// of another process counts as one that hangs.
     pub(super) fn look(&mut self) {
         let calls =
             slots::slots().map(|(_, slot)| slot.sequence.load(Ordering::Relaxed)).fold(0, u64::wrapping_add);
         let calls = calls.wrapping_add(recording::record().header.calls.load(Ordering::Relaxed));
         if calls != self.calls {
-            (self.calls, self.since, self.looked) = (calls, Instant::now(), None);
+            (self.calls, self.since, self.sampled) = (calls, Instant::now(), None);
             self.record(String::new());
         } else if self.since.elapsed() >= Audit::chosen().hang_after / 2
-            && self.looked.is_none_or(|at| at.elapsed() >= STEP)
+            && self.sampled.is_none_or(|at| at.elapsed() >= STEP)
             && let Some(frames) = python::frames_of_main_thread()
         {
-            self.looked = Some(Instant::now());
+            self.sampled = Some(Instant::now());
             let user = python::find_users_frame(&frames);
             let lines = frames.first().into_iter().chain(user);
             self.record(

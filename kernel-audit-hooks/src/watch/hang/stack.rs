@@ -32,7 +32,7 @@ fn python_frames(thread: u32) -> Option<Vec<Frame>> {
     if is_blocked(signal, thread)? {
         return None;
     }
-    // SAFETY: the thread has answered, and nobody else is asked meanwhile.
+    // SAFETY: the thread has answered, and no other thread is asked at the same time.
     let read = || unsafe { copied::read(&mut Texts::default()) };
     asked::ask(signal, thread, write_down, MOMENT, read).map(|(_, frames)| frames)
 }

@@ -1,4 +1,4 @@
-//! Finds why calls were slow: the kernels that ran beside them while they waited.
+//! Finds why calls were slow: the kernels that ran while they waited.
 
 use kernel_registry_cuda::rules::{self, Rule};
 
@@ -14,7 +14,7 @@ pub(crate) struct Wait {
     thread: u32,
     sequence: u64,
     pub(crate) rule: &'static Rule,
-    /// A kernel that ran meanwhile.
+    /// A kernel that ran while the call waited.
     pub(crate) kernel: String,
 }
 
@@ -24,7 +24,7 @@ static WAITS: Locked<Vec<Wait>> = Locked::new();
 /// The most causes that are kept. Older causes are of calls that were not slow enough to be recorded.
 const MOST: usize = 64;
 
-/// Asks what runs beside a call, if the call may wait for it.
+/// Asks which streams are busy during a call that may wait for the device, and keeps the cause.
 pub(crate) fn look(call: InProgress) {
     let InProgress { thread, sequence, .. } = call;
     let mut rules = rules::of(call::name(call.call - 1), !call.loads);

@@ -12,6 +12,7 @@ use crate::watch::hang::busy;
 use crate::watch::known::{contexts, handles, owners, stream_counts};
 use crate::watch::loader::real::driver_function;
 use crate::watch::preload;
+use crate::watch::process::fork;
 use crate::watch::record::call::{Call, with_handle};
 use crate::watch::record::slots::during;
 use crate::watch::section::{self, ActiveSection};
@@ -36,7 +37,7 @@ fn forget_context(context: u64) {
     section::forget_context(context);
 }
 
-/// Makes a call that releases the primary context of a device, and ends it if nobody else holds it.
+/// Makes a call that releases a device's primary context. The last release ends the context.
 pub(super) fn release_primary(call: Call, device: CUdevice, real: impl FnOnce() -> CUresult) -> CUresult {
     let is_last = section::any() && contexts::is_held_once(device);
     let section = if is_last { section::find_on_device(device) } else { None };
@@ -90,11 +91,11 @@ pub(super) fn make_context(call: Call, out: *mut CUcontext, real: impl FnOnce() 
     let result = timed(call, real);
     // `busy::end` is registered after the driver's own exit handlers, so it is called before them.
     // SAFETY: `busy::end` is called without arguments, and stays where it is.
-    ONCE.call_once(|| _ = unsafe { libc::atexit(busy::end) });
+    fork::call_once(&ONCE, || _ = unsafe { libc::atexit(busy::end) });
     with_handle(result, out, |context| {
         contexts::add(context);
         if preload::is_due_with_contexts() {
-            // The call is in progress meanwhile, so that a hang is explained.
+            // The call still counts as in progress, so that a hang of the preload is explained.
             during(call, || preload::in_context(context));
         }
     })

@@ -172,7 +172,7 @@ fn image_event<'a>(image: record::Image<&'a str>, rule: Option<&'static Rule>) -
     NewEvent { kind: Kind::Image, subject: Subject::Image(image), rule, ..NewEvent::default() }
 }
 
-/// Makes a call that unloads a module, after which the handles of its kernels stand for nothing.
+/// Makes a call that unloads a module, which makes the handles of its kernels invalid.
 pub(super) fn unload_module(
     call: Call,
     module: CUmodule,

@@ -11,6 +11,7 @@ use crate::watch::loader::real;
 use crate::watch::preload::kernel_registry_audit_preload;
 use crate::watch::process::locked::Locked;
 use crate::watch::record::call::{self, Hook};
+use crate::watch::record::feed::kernel_registry_audit_event;
 use crate::watch::record::ready::{kernel_registry_audit_attach, kernel_registry_audit_ready};
 use crate::watch::record::recording::{NewEvent, kernel_registry_audit_record, now, write_event};
 use crate::watch::section::{kernel_registry_audit_section_begin, kernel_registry_audit_section_end};
@@ -27,9 +28,10 @@ const BEGIN: &CStr = c"kernel_registry_audit_section_begin";
 const END: &CStr = c"kernel_registry_audit_section_end";
 const PRELOAD: &CStr = c"kernel_registry_audit_preload";
 pub(crate) const MARK: &CStr = c"kernel_registry_audit_mark";
+const EVENT: &CStr = c"kernel_registry_audit_event";
 
 /// Lists the audit's own functions. A driver does not have them, so they also tell an audit from a driver.
-pub(crate) fn own() -> [(&'static CStr, *const c_void); 7] {
+pub(crate) fn own() -> [(&'static CStr, *const c_void); 8] {
     [
         (READY, kernel_registry_audit_ready as *const c_void),
         (RECORD, kernel_registry_audit_record as *const c_void),
@@ -38,6 +40,7 @@ pub(crate) fn own() -> [(&'static CStr, *const c_void); 7] {
         (END, kernel_registry_audit_section_end as *const c_void),
         (PRELOAD, kernel_registry_audit_preload as *const c_void),
         (MARK, kernel_registry_audit_mark as *const c_void),
+        (EVENT, kernel_registry_audit_event as *const c_void),
     ]
 }
 

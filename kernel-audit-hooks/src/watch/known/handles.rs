@@ -337,7 +337,7 @@ mod tests {
         add_name(0x4000, "kernel", 41);
         add_function(41, "kernel", 0x4000);
         mark_loaded(0x4000);
-        // The context of module 41 is gone, and nobody has seen that.
+        // The context of module 41 has ended without a hooked call.
         add_image(41, record::Image::default(), None);
         assert_eq!((find_function(41, "kernel"), is_loaded_in(41, "kernel")), (None, false));
         forget_image(4);

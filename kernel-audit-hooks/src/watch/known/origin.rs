@@ -8,14 +8,14 @@ use crate::preload::{How, Origin, keep_copy};
 use crate::watch::loader::mapped;
 use crate::watch::record::recording::may_be;
 
-/// Returns the origin of an image: a part of a file that the loader has mapped, or else of a copy.
+/// Returns the origin of an image: a part of a file that the loader has mapped, or else a copy made now.
 pub(crate) fn find(image: &[u8], hash: u64, how: How) -> Option<Origin> {
     let bytes = image.len() as u64;
     let (path, offset) = file_at(image.as_ptr().cast(), bytes).or_else(|| Some((copy(image, hash)?, 0)))?;
     Some(Origin::new(path.to_str()?, offset, bytes, hash, how))
 }
 
-/// Copies an image that's in no file, if there's a folder for copies. A zero is appended to end PTX.
+/// Writes an image to the folder for copies, if there is one. A zero is appended, which ends PTX.
 fn copy(content: &[u8], hash: u64) -> Option<PathBuf> {
     let folder = Audit::chosen().images.as_ref().filter(|_| may_be(content.len() + 1))?;
     keep_copy(folder, content, hash).ok()

@@ -21,6 +21,7 @@ use crate::watch::loader::mapped;
 use crate::watch::loader::symbols::{self, Symbols};
 use crate::watch::process::fork;
 
+// The indices of functions in `EXPORTS`.
 pub(super) const CREATE: usize = 0;
 pub(super) const CREATE_EX: usize = 1;
 pub(super) const DESTROY: usize = 2;
@@ -52,6 +53,7 @@ const OTHERS: [&[u8]; 12] = [
 /// An NVRTC in the process.
 pub(super) struct Nvrtc {
     base: u64,
+    /// Tells this library from earlier ones with its number.
     generation: usize,
     /// The addresses of NVRTC's own functions, or 0.
     functions: [usize; EXPORTS.len()],
@@ -60,7 +62,7 @@ pub(super) struct Nvrtc {
 
 static ALL: [AtomicPtr<Nvrtc>; LIBRARIES] = [const { AtomicPtr::new(ptr::null_mut()) }; LIBRARIES];
 
-/// Returns the library with a number.
+/// Returns the NVRTC with this number, if it was bound.
 pub(super) fn at(number: usize) -> Option<&'static Nvrtc> {
     // SAFETY: the pointer is null, or came from a box that is never freed.
     unsafe { ALL.get(number)?.load(Ordering::Acquire).as_ref() }
@@ -89,7 +91,7 @@ pub(super) fn bind<'a>(
 }
 
 impl Nvrtc {
-    /// Returns one of NVRTC's own functions, as a pointer of its type.
+    /// Returns one of NVRTC's own functions, if this NVRTC exports it.
     ///
     /// # Safety
     ///
@@ -114,7 +116,8 @@ impl Nvrtc {
     }
 
     /// Returns the digest of everything that identifies the compiler, or why its results can't be cached.
-    /// Opens the builtins as a compilation would: once in a sandbox, the program may not be able to.
+    /// Opens the builtins, as a skipped compilation would have: a program that enters a sandbox later may not
+    /// be able to.
     pub(super) fn identity(&self) -> Result<Digest, String> {
         fork::once(&self.identity, || self.identify()).clone()
     }
@@ -139,7 +142,7 @@ impl Nvrtc {
         let path = path.ok_or("the file of this NVRTC isn't known")?;
         let builtins = builtins(&path, &format!("libnvrtc-builtins.so.{major}.{minor}"))?;
         let mut hasher = Hasher::new("NVRTC");
-        hasher.add(format!("{major}.{minor} {id} {builtins} {}", mathematics()?).as_bytes());
+        hasher.add(format!("{major}.{minor} {id} {builtins} {}", math_functions()?).as_bytes());
         Ok(hasher.digest())
     }
 }
@@ -147,7 +150,7 @@ impl Nvrtc {
 /// Returns the build id of the builtins that an NVRTC at this path uses. If none are open yet, opens those in
 /// its folder, unless the loader would find others first.
 fn builtins(nvrtc: &Path, name: &str) -> Result<String, String> {
-    if let Some(id) = open_builtins(name)? {
+    if let Some(id) = find_open_builtins(name)? {
         return Ok(id);
     }
     let own = nvrtc.with_file_name(name);
@@ -158,11 +161,11 @@ fn builtins(nvrtc: &Path, name: &str) -> Result<String, String> {
     }
     let file = CString::new(own.as_os_str().as_bytes()).map_err(|error| error.to_string())?;
     mem::forget(Opened::open(&file, libc::RTLD_LAZY)?);
-    open_builtins(name)?.ok_or_else(|| "the builtins of this NVRTC aren't open".to_owned())
+    find_open_builtins(name)?.ok_or_else(|| "the builtins of this NVRTC aren't open".to_owned())
 }
 
-/// Returns the build id of the builtins that are open.
-fn open_builtins(name: &str) -> Result<Option<String>, String> {
+/// Returns the build id of the open builtins, or `None` if none are open.
+fn find_open_builtins(name: &str) -> Result<Option<String>, String> {
     let mut open = BTreeSet::new();
     mapped::each(&mut |file| {
         if file.name.rsplit(|byte| *byte == b'/').next() == Some(name.as_bytes()) {
@@ -179,7 +182,7 @@ fn open_builtins(name: &str) -> Result<Option<String>, String> {
 
 /// Identifies the implementations of the functions with which NVRTC folds constants. The C library selects
 /// them by processor, and they round differently.
-fn mathematics() -> Result<String, String> {
+fn math_functions() -> Result<String, String> {
     const FUNCTIONS: [&CStr; 26] = [
         c"sin", c"cos", c"tan", c"asin", c"acos", c"atan", c"atan2", c"sinh", c"cosh", c"tanh", c"exp",
         c"exp2", c"expf", c"log", c"log2", c"log2f", c"log10", c"log1p", c"logb", c"pow", c"fmod", c"sqrt",
@@ -202,7 +205,7 @@ fn mathematics() -> Result<String, String> {
     Ok(text)
 }
 
-/// Returns whether a symbol isn't one of NVRTC's functions, or is one that we know.
+/// Returns whether a symbol is one of NVRTC's functions that we know, or none of NVRTC's.
 fn is_known(name: &[u8]) -> bool {
     let is_of_nvrtc = name.starts_with(b"nvrtc") || name.starts_with(b"__nvrtc");
     !is_of_nvrtc || OTHERS.contains(&name) || EXPORTS.iter().any(|its| its.to_bytes() == name)

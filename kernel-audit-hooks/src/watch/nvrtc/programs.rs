@@ -1,4 +1,4 @@
-//! The live `nvrtcProgram`s, each with its input and the result that it was served.
+//! The live `nvrtcProgram`s, each with its input and the cached result that it was served, if any.
 
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};
@@ -18,7 +18,8 @@ pub(super) struct Program {
     /// Why the result of its next compilation can't be cached.
     pub(super) uncacheable: Option<&'static str>,
     pub(super) state: State,
-    /// The result that it was served first. Lowered names stay valid until the program is destroyed.
+    /// The result that it was served before NVRTC compiled it after all. It's kept because lowered names, which
+    /// the caller may hold, must stay valid until the program is destroyed.
     pub(super) earlier: Option<Arc<Served>>,
 }
 
@@ -49,7 +50,8 @@ pub(super) fn add(handle: Handle, input: Result<Input, &'static str>) {
     ALL.with(|all| all.insert(handle.addr(), program));
 }
 
-/// Removes a program before NVRTC destroys it: another thread can get the same handle right afterwards.
+/// Removes a program. Call this before NVRTC destroys it, because another thread can get the same handle
+/// right afterwards.
 pub(super) fn remove(handle: Handle) -> Option<Program> {
     ALL.with(|all| all.remove(&handle.addr()))
 }

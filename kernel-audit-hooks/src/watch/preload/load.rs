@@ -43,21 +43,21 @@ driver_function!(static LAUNCH = cuLaunchKernel(
     CUfunction, u32, u32, u32, u32, u32, u32, u32, CUstream, Params, Params
 ));
 
-/// Limits the copies of an image.
-const MOST: u32 = 64;
+/// Limits the copies of an image, whatever the preload asks for.
+const MOST_COPIES: u32 = 64;
 
 /// How long to wait for other work on the device, which may be a resident kernel.
 const BUSY_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Says why something wasn't preloaded.
+/// The reason why something wasn't preloaded.
 type Why = String;
 
 /// Loads all images and kernels into the current context, but stops if a kernel is resident. Returns the
-/// number of loaded kernels, and whether that's all.
+/// number of loaded kernels, and whether it got to the end.
 pub(super) fn load_all(plan: &Preload) -> (usize, bool) {
     let (mut count, mut stack) = (0, usize::try_from(plan.sizes.stack).unwrap_or(0));
     let copies = plan.images.iter().flat_map(|(origin, wanted)| {
-        (0..wanted.times.clamp(1, MOST) as usize).map(move |copy| (origin, wanted, copy))
+        (0..wanted.times.clamp(1, MOST_COPIES) as usize).map(move |copy| (origin, wanted, copy))
     });
     let free_before = memory().map_or(0, |(free, _)| free);
     for (origin, wanted, copy) in copies {
@@ -99,19 +99,19 @@ fn memory() -> Option<(usize, usize)> {
     Some((free, total))
 }
 
-/// Returns an image as events name it. `as_text` is its origin as text. What its bytes are is known once they're read.
+/// Describes an image in events, by its origin as text. Its format isn't known before its bytes are read.
 fn image_of<'a>(origin: &Origin, as_text: &'a str) -> record::Image<&'a str> {
     record::Image::unloaded(Format::Unknown, origin.bytes, as_text)
 }
 
-/// Returns whether loading wouldn't wait for other work on the device. If it would, records why.
+/// Waits briefly for other work on the device. Returns whether loading may begin, or else records why not.
 fn may_load() -> bool {
     let section = section::find_in_context(contexts::current());
-    let runs = section.map(|section| format!("`{}` is resident", section.kernel)).or_else(find_running);
-    if let Some(runs) = &runs {
-        failed(Subject::Rest, &format!("{runs}, and loading would wait for it; preload before that"));
+    let running = section.map(|section| format!("`{}` is resident", section.kernel)).or_else(find_running);
+    if let Some(running) = &running {
+        failed(Subject::Rest, &format!("{running}, and loading would wait for it; preload before that"));
     }
-    runs.is_none()
+    running.is_none()
 }
 
 /// Waits for work on the device, and describes the work that doesn't end in time.
@@ -134,7 +134,9 @@ fn load_copy(origin: &Origin, kernels: &BTreeSet<String>, copy: usize, stack: &m
     slots::mark_progress(begun);
     match image(origin, copy) {
         Ok(image) => {
-            done(Subject::Image(described), begun);
+            if let Some(event) = done(Subject::Image(described), begun) {
+                STATE.lock().expect_use(image.0, event);
+            }
             load_kernels(origin.how, image.0, described, kernels, stack)
         }
         Err(why) => {
@@ -180,7 +182,7 @@ fn load_kernels(
             Ok(frame) => {
                 *stack = frame.max(*stack);
                 count += 1;
-                done(subject, begun);
+                let _ = done(subject, begun);
             }
             Err(why) => failed(subject, &why),
         }
@@ -188,7 +190,7 @@ fn load_kernels(
     count
 }
 
-/// Returns the handle of an image, which is loaded if necessary.
+/// Returns the copy of an image with this index, and loads one more if fewer copies are loaded.
 fn image(origin: &Origin, copy: usize) -> Result<InUse, Why> {
     let context = context_of(origin.how);
     let code = file::read(origin)?;
@@ -241,7 +243,8 @@ fn library(code: &'static [u8]) -> Result<u64, Why> {
     // The option promises that the code stays in memory, and ours is never freed.
     let mut options = [CUlibraryOption::CU_LIBRARY_BINARY_IS_PRESERVED];
     let mut values = [ptr::without_provenance_mut(1)];
-    // SAFETY: the code is an image that a program has loaded in the same way, with one option and its value.
+    // SAFETY: the code is an image that a program has loaded in the same way, machine code baked from one, or
+    // our own kernels. One option and its value are passed.
     checked(ptr::null_mut(), |library| unsafe {
         let none = ptr::null_mut();
         load(
@@ -260,11 +263,11 @@ fn library(code: &'static [u8]) -> Result<u64, Why> {
 
 fn module(code: &'static [u8]) -> Result<u64, Why> {
     let load = LOAD_MODULE.get().ok_or_else(too_old)?;
-    // SAFETY: the code is an image that a program has loaded in the same way.
+    // SAFETY: the code is an image that a program has loaded in the same way, or machine code baked from one.
     checked(ptr::null_mut(), |module| unsafe { load(module, code.as_ptr().cast()) }).map(address)
 }
 
-/// Loads a library into the current context, without a particular kernel. Returns a frame of 0 bytes.
+/// Loads a library into the current context, without a particular kernel. Returns a stack frame of 0 bytes.
 fn in_context(image: u64) -> Result<usize, Why> {
     let get = GET_MODULE.get().ok_or_else(too_old)?;
     // SAFETY: the library is loaded.
@@ -274,7 +277,7 @@ fn in_context(image: u64) -> Result<usize, Why> {
     Ok(0)
 }
 
-/// Loads a kernel, and returns the size of its frame.
+/// Loads a kernel, and returns the size of its stack frame in bytes.
 fn kernel(how: How, image: u64, name: &str) -> Result<usize, Why> {
     if name == IN_CONTEXT {
         return if how == How::Library { in_context(image) } else { Ok(0) };
@@ -323,7 +326,7 @@ fn raise(which: CUlimit, bytes: usize) {
     let (subject, begun) = (Subject::Limit { limit, bytes: bytes as u64, kernel: "" }, now());
     // SAFETY: the call takes two numbers.
     match checked((), |()| unsafe { set(which, bytes) }) {
-        Ok(()) => done(subject, begun),
+        Ok(()) => drop(done(subject, begun)),
         Err(why) => failed(subject, &why),
     }
 }
@@ -335,14 +338,14 @@ fn set_up(Prime { printf, assert, heap, .. }: Prime) {
     let Some(image) = wanted.image() else { return };
     let (subject, begun) = (Subject::Buffers { printf, assert, heap }, now());
     let names: Vec<_> = wanted.kernels().collect();
-    match library_of_ours(image).and_then(|image| launch_each(image, &names)) {
-        Ok(()) => done(subject, begun),
+    match our_library(image).and_then(|image| launch_each(image, &names)) {
+        Ok(()) => drop(done(subject, begun)),
         Err(why) => failed(subject, &why),
     }
 }
 
-/// Loads a library with our own kernels, once for all contexts.
-fn library_of_ours(code: &'static [u8]) -> Result<u64, Why> {
+/// Returns the library with our own kernels, which is loaded once for all contexts.
+fn our_library(code: &'static [u8]) -> Result<u64, Why> {
     let key = code.as_ptr().addr();
     if let Some(handle) = STATE.lock().primes.get(&key) {
         return Ok(*handle);

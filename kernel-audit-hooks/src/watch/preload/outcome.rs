@@ -3,27 +3,27 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::state::STATE;
-use crate::record::{Kind, Subject};
+use crate::record::{Kind, RawEvent, Subject};
 use crate::watch::known::contexts;
 use crate::watch::record::recording::{self, NewEvent, now, write_event};
 
-/// Records that something was preloaded.
-pub(super) fn done(subject: Subject<&str>, begun: u64) {
-    record(NewEvent { subject, begun, took: now() - begun, ..NewEvent::default() });
+/// Records that something was preloaded. Returns the event, if there was room for it.
+pub(super) fn done(subject: Subject<&str>, begun: u64) -> Option<&'static RawEvent> {
+    record(NewEvent { subject, begun, took: now() - begun, ..NewEvent::default() })
 }
 
 /// Records that something was not preloaded, and why.
 pub(super) fn failed(subject: Subject<&str>, reason: &str) {
-    record(NewEvent { subject, begun: now(), result: u32::MAX, reason, ..NewEvent::default() });
+    let _ = record(NewEvent { subject, begun: now(), result: u32::MAX, reason, ..NewEvent::default() });
 }
 
 /// Records an event, unless half of the record is used up: the other half is for events of the program.
-fn record(event: NewEvent<'_>) {
+fn record(event: NewEvent<'_>) -> Option<&'static RawEvent> {
     if recording::is_half_full() {
         STATE.lock().unrecorded += 1;
-    } else {
-        write(event);
+        return None;
     }
+    write(event)
 }
 
 /// Records once how many events weren't recorded.
@@ -33,11 +33,11 @@ pub(super) fn record_rest() {
     if count > 0 && !ONCE.swap(true, Ordering::Relaxed) {
         let reason = "the record has no room to say what became of it; `--events NUMBER` makes more";
         let subject = Subject::More { count };
-        write(NewEvent { subject, begun: now(), result: u32::MAX, reason, ..NewEvent::default() });
+        let _ = write(NewEvent { subject, begun: now(), result: u32::MAX, reason, ..NewEvent::default() });
     }
 }
 
-fn write(event: NewEvent<'_>) {
+fn write(event: NewEvent<'_>) -> Option<&'static RawEvent> {
     let (kind, call, context) = (Kind::Preload, "preload", contexts::current());
-    write_event(NewEvent { kind, call, context, ..event });
+    write_event(NewEvent { kind, call, context, ..event })
 }

@@ -1,10 +1,12 @@
 //! The state of preloading: preloaded images, progress by context, and images that threads are loading.
 
 use std::collections::HashMap;
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
 use crate::preload::{How, Origin};
+use crate::record::RawEvent;
 use crate::watch::known::contexts;
 use crate::watch::known::handles::Content;
 use crate::watch::process::locked::Locked;
@@ -16,6 +18,8 @@ pub(super) static STATE: Locked<State> = Locked::new();
 pub(super) struct State {
     /// The handles of preloaded images that the program hasn't taken yet.
     pub(super) images: HashMap<(Content, Context), Vec<u64>>,
+    /// The events of preloaded images that the program hasn't taken yet, by handle.
+    pub(super) unused: HashMap<u64, Vec<&'static RawEvent>>,
     /// The number of images loaded.
     pub(super) loads: u64,
     /// Progress by context id: addresses of contexts can be reused.
@@ -28,6 +32,23 @@ pub(super) struct State {
     pub(super) primes: HashMap<usize, u64>,
     /// The number of events that found no room in the record.
     pub(super) unrecorded: u64,
+}
+
+impl State {
+    /// Records the event of a preloaded image as unused until the program takes the image.
+    pub(super) fn expect_use(&mut self, image: u64, event: &'static RawEvent) {
+        match self.images.values().flatten().any(|untaken| *untaken == image) {
+            true => self.unused.entry(image).or_default().push(event),
+            false => event.later.store(1, Ordering::Relaxed),
+        }
+    }
+
+    /// Records that the program has taken an image.
+    pub(super) fn mark_used(&mut self, image: u64) {
+        for event in self.unused.remove(&image).into_iter().flatten() {
+            event.later.store(1, Ordering::Relaxed);
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -5,8 +5,8 @@ use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
 use std::mem;
 use std::ptr;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Once, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::watch::process::system::thread_number;
@@ -54,6 +54,14 @@ pub(crate) fn once<T>(cell: &OnceLock<T>, make: impl FnOnce() -> T) -> &T {
             let value = make();
             undivided(|| cell.get_or_init(|| value))
         }
+    }
+}
+
+/// Calls a function once in this process and the children forked from it. `Once` alone would hang a child that is forked while
+/// another thread makes the call.
+pub(crate) fn call_once(once: &Once, act: impl FnOnce()) {
+    if !once.is_completed() {
+        undivided(|| once.call_once(act));
     }
 }
 

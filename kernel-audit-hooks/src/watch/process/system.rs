@@ -47,7 +47,8 @@ pub(crate) fn thread_number() -> u32 {
 
 /// Returns a thread's processor time. It grows with each call while the thread runs. Async-signal-safe.
 pub(crate) fn processor_time(thread: u32) -> Option<Duration> {
-    // Linux's encoding of a thread's clock. glibc has a function for it, which takes a `pthread_t`.
+    // Linux's encoding of a thread's clock: the inverted id, `CPUCLOCK_PERTHREAD_MASK` and `CPUCLOCK_SCHED`.
+    // glibc has a function for it, but that takes a `pthread_t`.
     const OF_THREAD: libc::clockid_t = 6;
     let clock = !(thread as libc::clockid_t) << 3 | OF_THREAD;
     let mut time = MaybeUninit::uninit();

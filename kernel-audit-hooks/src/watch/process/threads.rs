@@ -1,5 +1,6 @@
-//! The audit's own threads. They block all signals, which are meant for the program's threads: one that the
-//! program blocks to receive it by `sigwait` would be delivered to our thread, and end the program.
+//! The audit's own threads. They block all signals, because signals are meant for the program's threads. If
+//! the program blocks a signal to receive it by `sigwait`, a thread of ours that didn't block it would get it,
+//! and that would end the program.
 
 use std::ffi::c_void;
 use std::io;
@@ -12,8 +13,8 @@ use std::time::Duration;
 /// The stack size in bytes. Some of these threads call the driver.
 const STACK: usize = 1 << 20;
 
-/// Starts a thread that blocks all signals. It doesn't use Rust's library, whose threads first take the
-/// loader's lock: that is held while a library's initializers run, which may hang.
+/// Starts a thread that blocks all signals. It isn't a `std::thread`, because those first take the
+/// loader's lock, which is held while a library's initializers run, and these may hang.
 pub(crate) fn start(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     extern "C" fn run<F: FnOnce()>(work: *mut c_void) -> *mut c_void {
         // SAFETY: `start` made the pointer from a box of this type, for this thread alone.
@@ -23,10 +24,10 @@ pub(crate) fn start(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
         let _ = panic::catch_unwind(AssertUnwindSafe(work));
         ptr::null_mut()
     }
-    fn runs<F: FnOnce()>(_: &F) -> extern "C" fn(*mut c_void) -> *mut c_void {
+    fn entry_point<F: FnOnce()>(_: &F) -> extern "C" fn(*mut c_void) -> *mut c_void {
         run::<F>
     }
-    let run = runs(&work);
+    let run = entry_point(&work);
     let work = Box::into_raw(Box::new(work));
     let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
     let (mut attributes, mut thread) = (MaybeUninit::uninit(), MaybeUninit::uninit());
@@ -60,11 +61,11 @@ pub(crate) fn answer<T: Send + 'static>(
 ) -> Option<T> {
     let shared = Arc::new((Mutex::new(None), Condvar::new()));
     let (answer, has_answered) = &*shared;
-    let its = shared.clone();
+    let for_thread = shared.clone();
     start(move || {
         let answered = ask();
-        *its.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(answered);
-        its.1.notify_one();
+        *for_thread.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(answered);
+        for_thread.1.notify_one();
     })
     .ok()?;
     let answer = answer.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,5 +1,6 @@
-//! Reads file, function and line of a frame from its code object, after checking that it's one: a frame that's
-//! being created or left can refer to a freed object, or to none. Async-signal-safe: nothing is allocated.
+//! Reads a frame's file, function and line from its code object. Checks first that the object is one: a frame
+//! that's being created or left can refer to a freed object, or to none. Reading is async-signal-safe. Only
+//! [`Scratch::boxed`] and [`NamedFrame::frame`] allocate.
 
 use std::alloc;
 use std::slice;
@@ -27,13 +28,14 @@ pub(super) struct Types {
     pub(super) bytes: u64,
 }
 
-/// The maximum sizes of a name and of a line table, in bytes.
+/// The maximum size of a name in bytes.
 const LONGEST: usize = 1000;
+/// The maximum size of a line table in bytes.
 const LARGEST: u64 = 256 << 10;
 
-/// The words of a `str`: header and characters.
+/// The number of words in the largest `str`: header and characters.
 const TEXT: usize = 9 + LONGEST / size_of::<u64>();
-/// The words of a `str` that are read first. Most have no more.
+/// The number of words of a `str` that are read first. Most have no more.
 const SHORT: usize = 24;
 
 /// Buffers for copies of a frame's objects, initially zero.
@@ -48,7 +50,7 @@ impl Scratch {
     pub(super) const NEW: Scratch =
         Scratch { pages: Pages::NEW, code: [0; CODE], file: [0; TEXT], function: [0; TEXT] };
 
-    /// Allocates one without a copy on the stack, for which some threads have no room.
+    /// Allocates buffers directly on the heap, because some threads' stacks have no room for a copy.
     pub(super) fn boxed() -> Box<Scratch> {
         let layout = alloc::Layout::new::<Scratch>();
         // SAFETY: the layout's size isn't 0. Zeros are valid, and the box is the memory's only owner.
@@ -93,7 +95,7 @@ impl Characters<'_> {
         let character = |bytes: &[u8]| match number(bytes) {
             0xd800..0xe000 => Some(char::REPLACEMENT_CHARACTER),
             number => char::from_u32(number)
-                .map(|its| if its.is_control() { char::REPLACEMENT_CHARACTER } else { its }),
+                .map(|found| if found.is_control() { char::REPLACEMENT_CHARACTER } else { found }),
         };
         self.bytes.chunks(self.width.into()).map(character).collect()
     }
@@ -189,9 +191,9 @@ struct Table<'p> {
     /// The address of the next word, and the number of bytes that are left.
     next: u64,
     left: u64,
-    /// The rest of the current word, and its number of bytes.
+    /// The unread bytes of the current word, and how many they are.
     word: u64,
-    inside: u32,
+    in_word: u32,
 }
 
 impl<'p> Table<'p> {
@@ -200,7 +202,7 @@ impl<'p> Table<'p> {
         let mut head = [0; 4];
         let is_bytes = pages.read(at, &mut head) == head.len() && is_object(&head, kind);
         let left = Some(head[2]).filter(|left| is_bytes && *left <= LARGEST)?;
-        Some(Table { pages, next: at + size_of_val(&head) as u64, left, word: 0, inside: 0 })
+        Some(Table { pages, next: at + size_of_val(&head) as u64, left, word: 0, in_word: 0 })
     }
 }
 
@@ -209,16 +211,16 @@ impl Iterator for Table<'_> {
 
     fn next(&mut self) -> Option<u8> {
         self.left = self.left.checked_sub(1)?;
-        if self.inside == 0 {
+        if self.in_word == 0 {
             let mut word = [0];
             if self.pages.read(self.next, &mut word) == 0 {
                 return None;
             }
-            (self.next, self.word, self.inside) =
+            (self.next, self.word, self.in_word) =
                 (self.next + u64::from(u64::BITS / 8), word[0], u64::BITS / 8);
         }
         let byte = self.word as u8;
-        (self.word, self.inside) = (self.word >> 8, self.inside - 1);
+        (self.word, self.in_word) = (self.word >> 8, self.in_word - 1);
         Some(byte)
     }
 }
@@ -234,7 +236,6 @@ fn line_of(table: impl Iterator<Item = u8>, first: u32, unit: u64) -> Option<Opt
         let entry = bytes.next()?;
         let kind = entry >> 3 & 15;
         let (has_line, change) = match kind {
-            // Columns follow, in bytes whose highest bit is 0.
             0..=9 => (true, 0),
             10..=12 => (true, i64::from(kind) - 10),
             13 | 14 => {
@@ -261,6 +262,7 @@ fn line_of(table: impl Iterator<Item = u8>, first: u32, unit: u64) -> Option<Opt
                 None => Some(None),
             };
         }
+        // Skips columns: only the first byte of an entry has the highest bit set.
         while bytes.next_if(|byte| byte & 128 == 0).is_some() {}
     }
 }

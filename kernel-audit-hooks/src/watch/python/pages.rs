@@ -1,5 +1,5 @@
-//! Copies memory by pages, and caches them: a thread's frames are close to each other, as are the names of a
-//! file's functions, and each copy is a system call.
+//! Copies whole pages of memory and caches them, because each copy is a system call, and the data is close
+//! together: a thread's frames are, and so are the names of a file's functions.
 
 use crate::watch::process::memory::{self, PAGE};
 
@@ -7,10 +7,11 @@ use crate::watch::process::memory::{self, PAGE};
 const PAGES: usize = 16;
 const WORDS: usize = PAGE as usize / size_of::<u64>();
 
-/// Pages of this process's memory, as they were when first read. Page 0, which is never mapped: a free entry.
+/// Pages of this process's memory, as they were when first read. Number 0 marks a free entry, because page 0
+/// is never mapped.
 pub(super) struct Pages {
     numbers: [u64; PAGES],
-    /// The number of words that could be read of each.
+    /// The number of words that could be read of each page.
     counts: [usize; PAGES],
     words: [[u64; WORDS]; PAGES],
 }
@@ -23,19 +24,20 @@ impl Pages {
         (self.numbers, self.counts) = ([0; PAGES], [0; PAGES]);
     }
 
-    /// Copies words from an aligned address on until one isn't mapped. Returns the number of words.
+    /// Copies words from an aligned address, up to the first that isn't mapped. Returns how many it copied:
+    /// none if the address isn't aligned.
     pub(super) fn read(&mut self, at: u64, into: &mut [u64]) -> usize {
         const WORD: u64 = size_of::<u64>() as u64;
         let mut done = 0;
         while done < into.len() && at.is_multiple_of(WORD) {
             let Some(at) = at.checked_add(done as u64 * WORD) else { break };
             let page = self.page(at / PAGE);
-            let Some(there) = page.get((at % PAGE / WORD) as usize..).filter(|there| !there.is_empty())
+            let Some(found) = page.get((at % PAGE / WORD) as usize..).filter(|found| !found.is_empty())
             else {
                 break;
             };
-            let count = there.len().min(into.len() - done);
-            into[done..done + count].copy_from_slice(&there[..count]);
+            let count = found.len().min(into.len() - done);
+            into[done..done + count].copy_from_slice(&found[..count]);
             done += count;
         }
         done

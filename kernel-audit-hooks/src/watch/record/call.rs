@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 use cudarc::driver::sys::CUresult;
 
 use crate::record::Subject;
+use crate::watch::process::fork;
 
 /// A watched function, as programs ask for it.
 pub(crate) struct Hook {
@@ -29,7 +30,7 @@ static HOOKS: OnceLock<&[Hook]> = OnceLock::new();
 
 /// Sets the table to which the numbers of hooks refer.
 pub(crate) fn use_table(hooks: &'static [Hook]) {
-    HOOKS.get_or_init(|| hooks);
+    fork::once(&HOOKS, || hooks);
 }
 
 /// Returns all watched functions.

@@ -24,7 +24,7 @@ pub(super) fn count(slot: &Slot, stream: u64, kernel: u64) {
     }
 }
 
-/// The number that stands for a wait for a word in memory, in place of a kernel.
+/// Replaces the kernel's handle if a stream waits for a word in memory.
 pub(crate) const WAIT: u64 = 1;
 
 /// Remembers that the thread with this slot lets a stream wait for a word in memory.
@@ -85,7 +85,7 @@ static STREAMS: [Last; 4096] = [const {
     }
 }; 4096];
 
-/// The number that stands for a destroyed stream, in place of a kernel.
+/// Replaces the kernel's handle if the stream was destroyed.
 const GONE: u64 = u64::MAX;
 
 impl Last {

@@ -1,5 +1,8 @@
-//! Marks the program as ready. After the mark, everything late is a finding, and may be refused.
+//! Marks a process as ready. After the mark, everything late is a finding, and may be refused. A forked child isn't ready
+//! because its parent is: it makes a context of its own, and loads its own kernels.
 
+use std::fs::Metadata;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use cudarc::driver::sys::CUresult;
@@ -25,16 +28,40 @@ pub extern "C" fn kernel_registry_audit_attach() {
     recording::mark_kernel_registry();
 }
 
-/// Marks the program as ready if the file that says so exists.
+/// When this process began, on the clock of its record.
+static BEGAN: AtomicU64 = AtomicU64::new(0);
+
+/// Whether this process was there before the file that says that the program is ready.
+static PRECEDES_FILE: AtomicBool = AtomicBool::new(false);
+
+/// Marks this process as ready if the file that says so exists, and the process isn't still starting.
 pub(crate) fn look() {
-    let file = Audit::chosen().ready_file.as_ref();
-    if file.is_some_and(|file| !recording::is_ready() && file.exists()) {
-        recording::mark_ready();
+    let Some(file) = Audit::chosen().ready_file.as_ref().filter(|_| !recording::is_ready()) else { return };
+    match file.metadata() {
+        Err(_) => PRECEDES_FILE.store(true, Ordering::Relaxed),
+        Ok(file) if PRECEDES_FILE.load(Ordering::Relaxed) || has_started(&file) => recording::mark_ready(),
+        Ok(_) => {}
     }
 }
 
-/// Starts the wait after which the program counts as ready, if the options have one.
+/// Returns whether this process, such as a worker that replaces another, has run for as long as the program needed to make the
+/// file. Without this time, the start of each later worker would count as late.
+fn has_started(file: &Metadata) -> bool {
+    let made = file.created().or_else(|_| file.modified()).ok();
+    let Some((made, began)) = made.zip(Audit::chosen().began) else { return true };
+    let needed = made.duration_since(began).unwrap_or_default();
+    recording::now().saturating_sub(BEGAN.load(Ordering::Relaxed)) >= recording::nanoseconds(needed)
+}
+
+/// Makes a forked child start anew. It has neither the parent's context nor its kernels.
+pub(crate) fn forked() {
+    PRECEDES_FILE.store(false, Ordering::Relaxed);
+}
+
+/// Begins to look whether this process is ready, once it has a record.
 pub(crate) fn start() {
+    BEGAN.store(recording::now(), Ordering::Relaxed);
+    look();
     let Some(wait) = Audit::chosen().ready_after else { return };
     let started = threads::start(move || {
         thread::sleep(wait);

@@ -24,7 +24,7 @@ use crate::record::{
 use crate::watch::process::fork;
 use crate::watch::process::locked::Locked;
 use crate::watch::process::say::{self, say};
-use crate::watch::record::{call, room};
+use crate::watch::record::{call, feed, live, room};
 
 /// Variables in which launchers tell a process its rank.
 const RANKS: [&str; 4] = ["RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"];
@@ -107,7 +107,7 @@ fn make() -> *mut Layout {
     header.process.store(process::id(), Ordering::Relaxed);
     header.started.store(nanoseconds(started.saturating_sub(since_start)), Ordering::Relaxed);
     header.room.store(room as u64, Ordering::Relaxed);
-    // Offset 0 stands for no text.
+    // Texts begin at offset 1, because offset 0 means no text.
     header.strings.store(1, Ordering::Relaxed);
     let rank = RANKS.iter().find_map(|name| env::var(name).ok()?.parse::<u32>().ok());
     header.rank.store(rank.map_or(0, |rank| rank.saturating_add(1)), Ordering::Relaxed);
@@ -119,7 +119,7 @@ fn make() -> *mut Layout {
     header.lacks_thread.store(LACKS_THREAD.load(Ordering::Relaxed).into(), Ordering::Relaxed);
     header.magic.store(MAGIC, Ordering::Release);
     RECORD.store(record, Ordering::Release);
-    // The program can be ready already, for instance as a forked child of a process that was ready.
+    // A program can say that it's ready before it uses the driver.
     if is_ready() {
         mark_ready();
     }
@@ -128,7 +128,7 @@ fn make() -> *mut Layout {
     }
 
     static HANDLERS: Once = Once::new();
-    HANDLERS.call_once(|| {
+    fork::call_once(&HANDLERS, || {
         // SAFETY: `ended` is called without arguments, and stays where it is.
         unsafe { libc::atexit(ended) };
         fork::in_child(forked);
@@ -142,7 +142,7 @@ fn make() -> *mut Layout {
 /// Returns the time at which the process began to be watched.
 fn start() -> Instant {
     static START: OnceLock<Instant> = OnceLock::new();
-    *START.get_or_init(Instant::now)
+    *fork::once(&START, Instant::now)
 }
 
 /// Returns nanoseconds since the start.
@@ -167,7 +167,7 @@ fn mapped(size: usize) -> *mut c_void {
                 Err(error) => {
                     let why = format!("no record in `{}`: {error}", path.display());
                     say(&why);
-                    // The command learns it from an empty file, if one is there.
+                    // If the file exists, the command learns it from the file being empty.
                     if !path.exists() {
                         say::tell_of_no_record(&format!("process {} has {why}", process::id()));
                     }
@@ -263,6 +263,7 @@ pub(crate) fn is_forked() -> bool {
 /// Makes the next call in a forked child make another record, because this record is the parent's.
 fn forked() {
     FORKED.store(true, Ordering::Relaxed);
+    READY.store(false, Ordering::Relaxed);
     LACKS_THREAD.store(false, Ordering::Relaxed);
     say::forked();
     RECORD.store(ptr::null_mut(), Ordering::Release);
@@ -275,7 +276,7 @@ pub(crate) fn is_ready() -> bool {
     READY.load(Ordering::Relaxed)
 }
 
-/// The function that is called when the program is ready, and in each forked child that is.
+/// The function that is called when a process is ready.
 static WHEN_READY: OnceLock<fn()> = OnceLock::new();
 
 /// Calls a function when the program is ready, or now if it is.
@@ -352,6 +353,8 @@ pub(crate) fn write_event(new: NewEvent<'_>) -> Option<&'static RawEvent> {
 
 /// Records an event with these fields in place of its subject's, if there is room.
 pub(crate) fn write_with(fields: &Fields<&str>, new: NewEvent<'_>) -> Option<&'static RawEvent> {
+    feed::add(&new);
+    live::log(&new);
     let record = record();
     let room = record.header.room.load(Ordering::Relaxed);
     // A service that waits for the GPU in each request fills a record in hours. What it loads later, and a hang, need room.

@@ -63,7 +63,7 @@ impl Part {
         let next_page = |at: &usize| Some((at + 1).next_multiple_of(PAGE));
         let mut pages =
             iter::successors(Some(self.begin + taken), next_page).take_while(|at| *at < self.begin + end);
-        // SAFETY: these bytes are in the part, aligned to 8, and nobody writes there before they are taken.
+        // SAFETY: these bytes are in the part, aligned to 8, and not written before they are taken.
         let has_room = pages.all(|at| unsafe { is_writable(record.byte_add(at).cast()) });
         if has_room {
             self.taken.fetch_max(end, Ordering::AcqRel);

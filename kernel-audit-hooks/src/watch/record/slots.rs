@@ -83,7 +83,7 @@ fn enter() -> *const Slot {
     slot
 }
 
-/// Makes a call, and records it as in progress meanwhile.
+/// Makes a call, and records it as in progress until it returns.
 #[inline]
 pub(crate) fn during<T>(call: Call, real: impl FnOnce() -> T) -> T {
     within(slot(), call, false, real)
@@ -94,7 +94,7 @@ pub(crate) fn during_load(call: Call, real: impl FnOnce() -> CUresult) -> CUresu
     within(slot(), call, true, real)
 }
 
-/// Makes a launch, counts it, and records it as in progress meanwhile.
+/// Makes a launch, counts it, and records it as in progress until it returns.
 #[inline]
 pub(crate) fn launch(call: Call, real: impl FnOnce() -> CUresult) -> CUresult {
     let slot = slot();

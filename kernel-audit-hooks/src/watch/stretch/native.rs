@@ -1,4 +1,5 @@
-//! Unwinds native stacks to start addresses of functions, which is fast. Names are looked up after the stretch.
+//! Unwinds native stacks. A sample only has the start addresses of functions, because looking up their names
+//! takes longer: that's done after the stretch.
 
 use std::collections::HashMap;
 
@@ -9,22 +10,27 @@ use crate::watch::loader::{mapped, symbols};
 /// Limits the number of frames read.
 const DEPTH: usize = 64;
 
-/// Limits the number of cached rules. Stacks have fewer addresses.
-const MOST: usize = 1 << 16;
+/// The cache of rules is cleared once it has this many.
+const MOST_RULES: usize = 1 << 16;
 
-/// The interpreter's function that runs Python functions. Python's own frames say who called it.
+/// The interpreter's function that runs Python functions. Unwinding ends there, because Python's own frames
+/// say who called it.
 const INTERPRETER: &std::ffi::CStr = c"_PyEval_EvalFrameDefault";
 
-/// Caches rules by address, until a file is unmapped: another one can reuse its addresses.
+/// Unwinds stacks by rules, which it caches by address until a file is unmapped: another file can reuse the
+/// addresses.
 #[derive(Default)]
 pub(super) struct Unwinder {
+    /// How many files had been mapped and unmapped at the last update.
     files: (u64, u64),
     rules: HashMap<u64, Option<Rule>>,
+    /// The address of [`INTERPRETER`], or 0.
     interpreter: u64,
 }
 
 impl Unwinder {
-    /// Returns the start addresses of the functions on a stack, or else addresses within, the innermost first.
+    /// Returns the start addresses of the functions on a stack, the innermost first. A function without a
+    /// rule is given by an address inside it.
     pub(super) fn functions(&mut self, mut registers: Registers, mut stack: Stack) -> Vec<u64> {
         self.update_files();
         let mut functions = Vec::new();
@@ -48,7 +54,7 @@ impl Unwinder {
         if files != self.files {
             self.interpreter = symbols::find(INTERPRETER).unwrap_or(0);
         }
-        if files.1 != self.files.1 || self.rules.len() >= MOST {
+        if files.1 != self.files.1 || self.rules.len() >= MOST_RULES {
             self.rules.clear();
         }
         self.files = files;

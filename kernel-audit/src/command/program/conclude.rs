@@ -1,24 +1,36 @@
-//! Reports on a program that has ended, and finds the exit code of the command.
+//! Reports on a program that has ended.
 
-use std::os::unix::process::ExitStatusExt;
-use std::process::ExitStatus;
-
-use kernel_registry_command::terminal;
+use kernel_registry_command::{terminal, with_causes};
 
 use super::prepare::Prepared;
 use super::supervise::Ended;
-use super::usage;
+use super::{fails_open, usage};
 use crate::command::bake;
 use crate::command::cli::Run;
 use crate::command::failure::Failure;
+use crate::command::preload::{Earlier, Turn};
 use crate::command::process::{Audit, record_files};
 
 /// Reads the records of the program, and writes the reports.
 ///
 /// # Errors
 ///
-/// The program has failed, there are findings, or a report can't be written.
+/// A report can't be written, or there are findings and the options say that the command fails then. If the program itself
+/// failed, or has to run whatever happens, all this is a warning.
 pub(super) fn conclude(options: &Run, prepared: Prepared, ended: Ended) -> Result<(), Failure> {
+    let status = ended.status;
+    let concluded = report(options, prepared, ended).and_then(|audit| verdict(options, &audit));
+    match concluded {
+        Err(why) if fails_open(options) || !status.success() => {
+            terminal::say(format_args!("warning: {}", with_causes(&why)));
+            Ok(())
+        }
+        concluded => concluded,
+    }
+}
+
+/// Writes the reports, and returns what they are about.
+fn report(options: &Run, prepared: Prepared, ended: Ended) -> Result<Audit, Failure> {
     let Prepared { driver, records, own, given, run, .. } = prepared;
     let mut audit = Audit::read(record_files(&records).into_iter().filter(|path| own.has(path)))?;
     (audit.said, audit.was_interrupted) = (ended.said, ended.was_interrupted);
@@ -26,23 +38,27 @@ pub(super) fn conclude(options: &Run, prepared: Prepared, ended: Ended) -> Resul
     audit.was_together = ended.was_together;
     audit.left_out.extend(ended.without_record);
     audit.has_ready_file = options.ready_file.is_some();
-    terminal::say(&audit);
-    options.reports.write(&audit, given.unwrap_or_default(), false)?;
+    if !options.quiet {
+        terminal::say(&audit);
+    }
+    let _turn = options.reports.record.as_deref().map(Turn::take);
+    let files = options.preload.iter().cloned().collect();
+    options.reports.write(&audit, Earlier { files, preload: given.unwrap_or_default() }, false)?;
     if let Some(file) = options.reports.record.as_ref().filter(|file| file.exists()) {
         bake::bake_with_driver(file, &driver);
     }
-    match code(ended.status) {
-        0 => audit.verdict()?,
-        code => return Err(Failure::Failed { code }),
-    }
-    match usage::asks(options).filter(|_| audit.processes.is_empty()) {
-        Some(option) => Err(Failure::NothingAudited { option }),
-        None => Ok(()),
-    }
+    Ok(audit)
 }
 
-/// Returns the exit code of a program as shells do: 128 and the signal's number, if a signal ended it.
-fn code(status: ExitStatus) -> u8 {
-    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1);
-    u8::try_from(code).unwrap_or(1)
+/// Fails if the options say so, and there are findings or findings may be missing. Warns if the program made no call, and the
+/// options ask about calls.
+fn verdict(options: &Run, audit: &Audit) -> Result<(), Failure> {
+    let nothing = usage::asks(options).filter(|_| audit.processes.is_empty());
+    let nothing = nothing.map(|option| Failure::NothingAudited { option });
+    if !options.reports.fail_on_findings {
+        nothing.iter().for_each(|why| terminal::say(format_args!("warning: {why}")));
+        return Ok(());
+    }
+    audit.verdict()?;
+    nothing.map_or(Ok(()), Err)
 }

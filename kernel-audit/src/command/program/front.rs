@@ -85,9 +85,11 @@ impl Front {
         kernel_audit_rtld::set_hooks(&mut bytes, hooks.as_os_str().as_bytes())
             .ok_or_else(|| Failure::of_io(auditor)(ErrorKind::InvalidData.into()))?;
         let name = format!("{REMAINS}{}", Digest::new(&bytes));
-        let path = in_first_parent("the name of a library in `LD_AUDIT`", |parent| {
+        let put = in_first_parent("the name of a library in `LD_AUDIT`", |parent| {
             put_remaining(parent, &name, &bytes)
-        })?;
+        });
+        // In a container, the only folders that take files may let no code run.
+        let path = put.or_else(|why| packed(auditor, hooks).ok_or(why))?;
         let mut libraries = env::var_os("LD_AUDIT").unwrap_or_default();
         if !libraries.is_empty() {
             libraries.push(":");
@@ -146,6 +148,13 @@ fn put_remaining(parent: &Path, name: &str, bytes: &[u8]) -> Result<PathBuf, Str
         fs::set_permissions(path, Permissions::from_mode(mode)).map_err(in_words)?;
     }
     Ok(file)
+}
+
+/// Returns the path of a packed auditor, which finds the hooks beside it.
+fn packed(auditor: &Path, hooks: &Path) -> Option<PathBuf> {
+    let path = fs::canonicalize(auditor).ok()?;
+    let is_beside = fs::canonicalize(hooks).is_ok_and(|hooks| hooks.parent() == path.parent());
+    (is_beside && libraries::separator(&path).is_none() && may_execute(path.parent()?).ok()?).then_some(path)
 }
 
 /// Returns whether the file system of a folder lets code run.

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use kernel_registry_command::terminal;
 
+use super::signals;
 use crate::command::how_run::HowRun;
 use crate::command::process::{Audit, HangKey, Own, hang_key, record_files};
 use crate::command::report::hang;
@@ -49,8 +50,8 @@ impl Hangs {
             let words = self.describe(&audit, key).unwrap_or(words);
             terminal::say(format_args!("\nkernel-audit: {words}"));
         }
-        if still_runs && io::stderr().is_terminal() {
-            terminal::say("press Ctrl-C twice to end the program with a report");
+        if still_runs {
+            offer_to_end();
         }
     }
 
@@ -63,5 +64,13 @@ impl Hangs {
         let rank = process.report.rank.map(|_| format!(" in {}", process.name)).unwrap_or_default();
         let words = hang::in_words(process, event, &self.run);
         Some(format!("HANG for {}{rank}\n{words}", Time(event.took)))
+    }
+}
+
+/// Lets Ctrl-C twice end the program, and says so in a terminal.
+pub(super) fn offer_to_end() {
+    signals::program_hangs();
+    if io::stderr().is_terminal() {
+        terminal::say("press Ctrl-C twice to end the program with a report");
     }
 }

@@ -5,9 +5,10 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use kernel_registry_command::simulator::library_path;
-use kernel_registry_command::{terminal, with_causes};
+use kernel_registry_command::{Failure as Shared, terminal, with_causes};
 use kernel_registry_cuda::SharedObject;
 use tempfile::TempDir;
 
@@ -94,7 +95,9 @@ fn records_folder(options: &Run, front: &Front) -> Result<(PathBuf, Option<TempD
         Some(records) => (absolute(records)?, None),
         None => {
             let in_words = |source| Failure::NoTemporary { folder: env::temp_dir(), source };
-            let temporary = tempfile::tempdir().map_err(in_words)?;
+            // A service may have no other folder that takes files.
+            let temporary =
+                tempfile::tempdir().or_else(|_| tempfile::tempdir_in(front.path())).map_err(in_words)?;
             (front.link(temporary.path())?, Some(temporary))
         }
     };
@@ -118,6 +121,9 @@ fn set_variables(command: &mut Command, options: &Run, records: &Path) -> Result
     if options.reports.record.is_some() || options.records.is_some() {
         command.env(variables::IMAGES, records.join(IMAGES));
     }
+    if options.quiet {
+        command.env(variables::QUIET, "1");
+    }
     if let Some(seconds) = options.ready_after {
         command.env(variables::READY_AFTER, seconds.to_string());
     }
@@ -126,16 +132,26 @@ fn set_variables(command: &mut Command, options: &Run, records: &Path) -> Result
     }
     if let Some(file) = &options.ready_file {
         command.env(variables::READY_FILE, absolute(file)?);
+        let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        command.env(variables::BEGAN, began.as_secs_f64().to_string());
     }
     Ok(())
 }
 
 /// Reads the preload. The program runs also if that can't be read.
 fn read_preload(options: &Run) -> Option<Preload> {
-    options.preload.as_deref().map(preload::read).transpose().unwrap_or_else(|why| {
-        terminal::say(format_args!("warning: nothing is preloaded: {}", with_causes(&why)));
-        None
-    })
+    let file = options.preload.as_deref()?;
+    match preload::read(file) {
+        Ok(preload) => Some(preload),
+        // The first run of a service that adds to its own preload.
+        Err(Failure::Shared(Shared::Missing { .. })) if options.reports.record.as_deref() == Some(file) => {
+            None
+        }
+        Err(why) => {
+            terminal::say(format_args!("warning: nothing is preloaded: {}", with_causes(&why)));
+            None
+        }
+    }
 }
 
 /// Lets the loader bind NVRTC's functions to the hooks. The program runs also without that.

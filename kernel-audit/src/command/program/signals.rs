@@ -2,8 +2,9 @@
 //! signals, and then reports on the program. The program gets the same signals as without the command.
 //!
 //! A terminal sends SIGINT (Ctrl-C) to the program and to this command. The program may handle it as it likes, but a
-//! driver call that hangs keeps many programs from doing so. So the second Ctrl-C within a moment ends the program.
-//! Signals that other processes send to this command are passed on.
+//! driver call that hangs keeps many programs from doing so. So once a hang was reported, the second Ctrl-C within a
+//! moment ends the program. Signals that other processes send to this command are passed on. A signal that ends the
+//! program ends this command, too: shells and service managers tell that from an exit code.
 
 use std::fs;
 use std::io;
@@ -13,12 +14,19 @@ use std::process::{self, Child, Command, ExitStatus};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
+use kernel_registry_command::terminal;
+
+use crate::command::failure::Failure;
+
 /// The number of the program's process, for signals to it; 0 while it does not run.
 static PROGRAM: AtomicI32 = AtomicI32::new(0);
 
 /// Signals that end a program which has no handler for them.
 const ENDING: [libc::c_int; 6] =
     [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2];
+
+/// Whether a hang was reported, so that Ctrl-C twice ends the program.
+static HANGS: AtomicBool = AtomicBool::new(false);
 
 /// When Ctrl-C was pressed last, in milliseconds; 0 for never.
 static INTERRUPTED: AtomicU64 = AtomicU64::new(0);
@@ -50,7 +58,6 @@ pub(crate) struct Blocked(libc::sigset_t);
 /// Keeps this process alive when a signal ends the program, so that it can report. The program inherits no handlers; it
 /// ignores and blocks the same signals as without this command. Signals are held back until the program runs.
 pub(crate) fn outlive(command: &mut Command) -> Blocked {
-    let ignores_pipes = IGNORES_PIPES.load(Ordering::Relaxed);
     let ignores_children = is_ignored(libc::SIGCHLD);
     // SAFETY: zeros are an empty set, and an action without flags. The calls change the signals of this process; `handle` only makes calls that are
     // allowed in a handler.
@@ -69,11 +76,10 @@ pub(crate) fn outlive(command: &mut Command) -> Blocked {
         blocked
     };
     let restore = move || {
-        let ignored = [(libc::SIGPIPE, ignores_pipes), (libc::SIGCHLD, ignores_children)];
         // SAFETY: the calls are allowed in a forked child, whose signals they change.
         unsafe {
-            for (signal, _) in ignored.into_iter().filter(|(_, is_ignored)| *is_ignored) {
-                libc::signal(signal, libc::SIG_IGN);
+            if ignores_children {
+                libc::signal(libc::SIGCHLD, libc::SIG_IGN);
             }
             libc::pthread_sigmask(libc::SIG_SETMASK, &blocked, ptr::null_mut());
         }
@@ -81,7 +87,21 @@ pub(crate) fn outlive(command: &mut Command) -> Blocked {
     };
     // SAFETY: `restore` makes no other calls than these.
     unsafe { command.pre_exec(restore) };
+    inherit(command);
     Blocked(blocked)
+}
+
+/// Lets the program ignore SIGPIPE if this process was started so: Rust's standard library sets the default.
+pub(crate) fn inherit(command: &mut Command) {
+    if IGNORES_PIPES.load(Ordering::Relaxed) {
+        let ignore = || {
+            // SAFETY: the call is allowed in a forked child, whose signal it changes.
+            unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+            Ok(())
+        };
+        // SAFETY: `ignore` makes no other call than this.
+        unsafe { command.pre_exec(ignore) };
+    }
 }
 
 extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
@@ -99,6 +119,9 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, _context: 
         return kill(signal);
     }
     if signal == libc::SIGQUIT {
+        return;
+    }
+    if !HANGS.load(Ordering::Relaxed) {
         return;
     }
     let now = now();
@@ -134,6 +157,28 @@ pub(crate) fn program_runs(number: u32, Blocked(blocked): Blocked) {
     PROGRAM.store(number.cast_signed(), Ordering::Relaxed);
     // SAFETY: the call changes the signals of this thread.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &blocked, ptr::null_mut()) };
+}
+
+/// Lets Ctrl-C twice end the program from now on, because it hangs.
+pub(crate) fn program_hangs() {
+    HANGS.store(true, Ordering::Relaxed);
+}
+
+/// Ends this process by the signal that ended the program. Returns only in the first process of a container, which no signal
+/// of its own ends.
+pub(crate) fn end_by(signal: libc::c_int) -> Failure {
+    let killed = Failure::Killed { signal };
+    if process::id() != 1 {
+        terminal::say(format_args!("error: {killed}"));
+        let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: the calls change only this process, which is to end. The program has left a core dump if it should.
+        unsafe {
+            libc::setrlimit(libc::RLIMIT_CORE, &none);
+            libc::signal(signal, libc::SIG_DFL);
+            libc::raise(signal);
+        }
+    }
+    killed
 }
 
 /// Waits for the program. If this process is the first of a container, orphaned processes become its children. It waits

@@ -1,7 +1,9 @@
 //! Runs the program, and says what hangs while it runs.
 
 use std::collections::HashSet;
-use std::process::ExitStatus;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitStatus};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 
@@ -27,6 +29,14 @@ pub(super) struct Ended {
     pub(super) without_record: Vec<String>,
 }
 
+/// Replaces this process by the program, without an audit. Returns only if that fails.
+pub(super) fn replace_with(program: &OsStr, arguments: &[OsString]) -> Failure {
+    let mut command = Command::new(program);
+    command.args(arguments);
+    signals::inherit(&mut command);
+    Shared::NotRun { program: program.to_owned(), source: command.exec() }.into()
+}
+
 /// Runs the program to its end.
 pub(super) fn supervise(prepared: &mut Prepared) -> Result<Ended, Failure> {
     let Prepared { command, records, own, run, .. } = prepared;
@@ -48,6 +58,7 @@ pub(super) fn supervise(prepared: &mut Prepared) -> Result<Ended, Failure> {
                 if let Some(hangs) = processes.look() {
                     *was_together = true;
                     terminal::say(hangs);
+                    signals::program_hangs();
                 }
             }
         });

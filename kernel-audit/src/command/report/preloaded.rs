@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use kernel_registry_command::many;
+
 use crate::command::process::Process;
 use crate::command::report::words::{Time, described_image, image_of_kernel, paragraph, subject};
 use crate::record::Subject;
@@ -16,6 +18,20 @@ pub(super) fn write(f: &mut fmt::Formatter<'_>, process: &Process) -> fmt::Resul
         let none_late = process.report.ready.is_some() && process.findings().next().is_none();
         let late = if none_late { "; nothing was loaded late" } else { "" };
         writeln!(f, "  {} x preloaded, {} in all{late}", done.len(), Time(took))?;
+    }
+    let unused: Vec<_> = done.iter().filter(|event| !event.is_used).collect();
+    for event in unused.iter().take(LISTED) {
+        let image = event.subject.image().map_or_else(String::new, described_image);
+        paragraph(f, &format!("  preloaded, never used: {image}"))?;
+    }
+    if !unused.is_empty() {
+        let images = many(unused.len(), "image");
+        paragraph(
+            f,
+            &format!(
+                "  {images} never used: record without `--preload` to leave out what no run needs any more"
+            ),
+        )?;
     }
     for event in failed.iter().take(LISTED) {
         let what = match &event.subject {

@@ -33,7 +33,8 @@ pub(crate) fn function(opcode: &mut Opcode<'_>) -> Option<(Compute, How)> {
         _ => {
             let how = How { saturate: opcode.take("sat"), ..How::default() };
             let kind = opcode.kind()?;
-            let function = whole(opcode, kind, how.saturate).or_else(|| bits::function(opcode, kind))?;
+            let function =
+                integer_function(opcode, kind, how.saturate).or_else(|| bits::function(opcode, kind))?;
             Some((function, how))
         }
     }
@@ -44,7 +45,7 @@ fn is_float(kind: Type) -> bool {
 }
 
 /// Returns the function of an integer arithmetic opcode.
-fn whole(opcode: &mut Opcode<'_>, kind: Type, saturate: bool) -> Option<Compute> {
+fn integer_function(opcode: &mut Opcode<'_>, kind: Type, saturate: bool) -> Option<Compute> {
     if saturate {
         return match (opcode.name, kind) {
             ("add", Type::S32) => Some(lanes!(_, |a: i32, b: i32| a.saturating_add(b))),
@@ -262,8 +263,8 @@ fn approximated(opcode: &mut Opcode<'_>, kind: Type) -> Option<Compute> {
     }
 }
 
-/// Applies an approximation of f64. With `.ftz`, the operand and the result are the upper half of the f64,
-/// and NaN results have their own bit pattern.
+/// Applies a function that hardware approximates for f64. With `.ftz`, the lower half of operand and result
+/// is zero, and NaN results have a fixed bit pattern.
 fn upper_half(how: How, a: f64, function: impl FnOnce(f64) -> f64) -> f64 {
     let upper = |value: f64| f64::from_bits(value.to_bits() & !0xffff_ffff);
     if !how.flush {

@@ -28,8 +28,8 @@ calls! {
 
     10000 fn cuStreamIsCapturing(stream: Handle, status: Out<u32>) = {
         let (state, stream) = begin_with(stream)?;
-        // On the default stream beside a captured blocking stream, the call fails like others, but without
-        // invalidating the capture.
+        // On the default stream, while a blocking stream is captured, the call fails like others, but does not
+        // invalidate the capture.
         if state.blocking_capture(stream)?.is_some() {
             return Err(Code::STREAM_CAPTURE_IMPLICIT);
         }

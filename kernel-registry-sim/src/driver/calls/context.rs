@@ -142,7 +142,7 @@ calls! {
         };
         let device = state.context(context)?.device;
         state = wait_for_device(state, device, "cuCtxDestroy", WaitReason::Destroy)?;
-                // Another thread may have destroyed the context meanwhile, and a new context may have the same handle.
+                // Another thread may have destroyed the context by now, and a new context may have the same handle.
         if state.context(context)?.id != id {
             return Err(Code::CONTEXT_IS_DESTROYED);
         }

@@ -1,10 +1,10 @@
-//! Computes pseudo-random delays that are the same in every run. The delays make the threads of a program run in
-//! unusual orders.
+//! Computes pseudo-random delays, which make the threads of a program run in unusual orders. A seed gives the same
+//! delays in every run.
 
 use std::str::FromStr;
 use std::time::Duration;
 
-/// A sequence of delays: a seed, and the longest delay.
+/// The seed and the upper bound of the delays.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Timing {
     seed: u64,
@@ -16,7 +16,7 @@ impl Timing {
         Timing { seed, longest }
     }
 
-    /// Returns the delay of the nth event of a kind. It does not depend on events of other kinds, because their order
+    /// Returns the delay of event `number` of a kind. It doesn't depend on events of other kinds, because their order
     /// differs between runs.
     pub(crate) fn delay(&self, kind: &str, number: u64) -> Duration {
         let random =
@@ -25,7 +25,7 @@ impl Timing {
     }
 }
 
-/// Computes one step of the generator SplitMix64.
+/// Returns the output of the generator SplitMix64 for the state `number`.
 fn mix(number: u64) -> u64 {
     let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -33,7 +33,7 @@ fn mix(number: u64) -> u64 {
     number ^ (number >> 31)
 }
 
-/// Parses seed and longest delay, as in `42:200us`.
+/// Parses a seed and the longest delay, as in `42:200us`.
 impl FromStr for Timing {
     type Err = ();
 

@@ -54,7 +54,7 @@ impl FromStr for Fault {
     }
 }
 
-/// A guard that keeps a recording going. It records the calls of all threads, in the order in which they return.
+/// A guard that records the calls of all threads, in the order of their returns, until it is dropped.
 #[derive(Debug)]
 #[must_use = "nothing is recorded after this is dropped"]
 pub struct Recording(Arc<Trace>);
@@ -64,7 +64,7 @@ pub struct Recording(Arc<Trace>);
 /// ```
 /// kernel_registry_sim::install()?;
 /// let recording = kernel_registry_sim::record_calls();
-/// // The code to look at goes here.
+/// // Run the code whose driver calls you want to see.
 /// assert!(recording.calls().is_empty());
 /// # Ok::<(), kernel_registry_sim::InstallError>(())
 /// ```

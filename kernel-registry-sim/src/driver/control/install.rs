@@ -18,10 +18,10 @@ use crate::driver::config::faults::{Fault, FaultError};
 use crate::driver::hooks;
 use crate::driver::state::simulator::Simulator;
 
-/// The symbol by which this library is told from NVIDIA's.
+/// A symbol that identifies this library. NVIDIA's doesn't have it.
 const MARKER: &CStr = c"kernelRegistrySimulatedDriver";
 
-/// The symbol of the function by which an audit asks for the driver's library names.
+/// The symbol of `step_back`, by which an audit asks for the driver's library names.
 const STEP_BACK: &str = "kernelRegistrySimulatedDriverStepsBack";
 
 /// The marker symbol in the library that `cargo kernels sim` builds.
@@ -34,7 +34,7 @@ static MARKED: u8 = 1;
 const NAMES: [&CStr; 2] = [c"libcuda.so", c"libcuda.so.1"];
 
 /// Installs the simulated driver in this process, configured by its [environment](Config::from_environment). Later
-/// calls have no effect, and under `cargo kernels sim` no call has one.
+/// calls have no effect. Under `cargo kernels sim`, no call has an effect.
 ///
 /// After this call, everything in the process that opens `libcuda.so` gets the simulated driver, including cudarc, even
 /// if there is a real driver. An audit (`kernel_audit::install`) must be installed after the simulated driver, and
@@ -48,11 +48,11 @@ pub fn install() -> Result<(), InstallError> {
     Config::from_environment().install()
 }
 
-/// The open libraries of both names. `None` before the installation.
+/// The open libraries of the driver. `None` before the installation.
 static INSTALLED: Mutex<Option<Vec<Driver>>> = Mutex::new(None);
 
 impl Config {
-    /// Installs a driver with this configuration. If a simulated driver is installed already, it stays as it is.
+    /// Installs a driver with this configuration. If a simulated driver is installed already, it stays unchanged.
     pub fn install(self) -> Result<(), InstallError> {
         let mut installed = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
         if installed.is_some() {
@@ -83,15 +83,15 @@ impl Config {
     }
 }
 
-/// Gives the library names to an audit, whose library then stands in front of this driver. Returns the descriptor of an
-/// open file with this driver's library, or -1 if the names are in use.
+/// Gives up the library names, so that an audit's library can take them and pass calls on to this driver. Returns the
+/// descriptor of an open file with this driver's library, or -1 if the names are in use.
 extern "C" fn step_back() -> libc::c_int {
     let mut installed = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
     // The file keeps the driver's name, which debuggers show. A search by name finds the audit's library first.
-    let Ok(behind) = make_library(NAMES[1], Simulator::config().version) else { return -1 };
+    let Ok(file) = make_library(NAMES[1], Simulator::config().version) else { return -1 };
     drop(installed.take());
     match NAMES.into_iter().find_map(|name| open_named(name, libc::RTLD_NOLOAD)) {
-        None => behind.into_raw_fd(),
+        None => file.into_raw_fd(),
         Some(open) => {
             *installed = Some(vec![open]);
             -1
@@ -99,7 +99,7 @@ extern "C" fn step_back() -> libc::c_int {
     }
 }
 
-/// Creates a file in memory. Its name shows in `/proc/self/maps`.
+/// Creates a file in memory. Its name appears in `/proc/self/maps`.
 fn memory_file(name: &CStr) -> io::Result<File> {
     // SAFETY: the name ends with a zero byte, and nothing else has the descriptor.
     unsafe {
@@ -165,7 +165,7 @@ fn open_named(name: &CStr, flags: libc::c_int) -> Option<Driver> {
 
 impl Driver {
     fn is_simulated(&self) -> Result<(), InstallError> {
-        // SAFETY: the handle is that of an open library.
+        // SAFETY: the library is open.
         let marker = unsafe { libc::dlsym(self.0, MARKER.as_ptr()) };
         if marker.is_null() { Err(InstallError::AlreadyOpen) } else { Ok(()) }
     }

@@ -29,7 +29,7 @@ pub struct Live {
 /// ```
 /// kernel_registry_sim::install()?;
 /// let before = kernel_registry_sim::live();
-/// // The code that should leave nothing behind goes here.
+/// // Run the code that must leave nothing behind.
 /// assert_eq!(kernel_registry_sim::live(), before);
 /// # Ok::<(), kernel_registry_sim::InstallError>(())
 /// ```

@@ -7,7 +7,7 @@ use crate::driver::state::simulator::Simulator;
 /// ```
 /// kernel_registry_sim::install()?;
 /// let pressure = kernel_registry_sim::leave_memory(0, 1 << 30);
-/// // The code that shall make do with a GiB goes here.
+/// // Run the code that must get by with 1 GiB.
 /// drop(pressure);
 /// # Ok::<(), kernel_registry_sim::InstallError>(())
 /// ```

@@ -21,9 +21,9 @@ fn most_blocks(launch: &Launch) -> u64 {
     (MOST_THREADS / threads).min(MOST_STACK / stack.max(1)).min(launch.blocks()).max(1)
 }
 
-/// Returns what to say of a launch that keeps the interpreter busy for minutes or longer. Without a word it would look like a hang.
-fn about_length(kernel: &str, blocks: u64, threads_of_block: u64) -> Option<String> {
-    /// About a minute of a kernel with a few instructions.
+/// Returns the message for a launch that keeps the interpreter busy for minutes or longer, and would otherwise look like a hang.
+fn length_message(kernel: &str, blocks: u64, threads_of_block: u64) -> Option<String> {
+    /// With a few instructions per thread, these threads take about a minute.
     const MANY_THREADS: u64 = 1 << 28;
     (blocks.saturating_mul(threads_of_block) > MANY_THREADS).then(|| {
         format!(
@@ -33,12 +33,12 @@ fn about_length(kernel: &str, blocks: u64, threads_of_block: u64) -> Option<Stri
     })
 }
 
-/// Says once in the process that a launch is long.
-fn say_if_long(launch: &Launch) {
-    static SAID: AtomicBool = AtomicBool::new(false);
-    let words = about_length(launch.source_name(), launch.blocks(), launch.threads_of_block());
+/// Reports the first long launch of the process.
+fn report_if_long(launch: &Launch) {
+    static REPORTED: AtomicBool = AtomicBool::new(false);
+    let words = length_message(launch.source_name(), launch.blocks(), launch.threads_of_block());
     if let Some(words) = words
-        && !SAID.swap(true, Ordering::Relaxed)
+        && !REPORTED.swap(true, Ordering::Relaxed)
     {
         report_at_once(&words);
     }
@@ -47,7 +47,7 @@ fn say_if_long(launch: &Launch) {
 /// A running kernel.
 pub(crate) struct Execution {
     grid: Grid,
-    /// The rank of the kernel in the order in which kernels started.
+    /// The kernel's rank in the order of starts.
     order: u64,
     /// The most blocks that run at once, see [`most_blocks`]. `None` for a cooperative launch: all of its blocks run at
     /// once.
@@ -108,7 +108,7 @@ impl Execution {
         let grid = Grid::new(&launch.code.0, &launch.kernel().name, parameters);
         let most = (!shape.cooperative).then(|| most_blocks(launch));
         let grid = grid.map_err(|error| error.to_string())?;
-        say_if_long(launch);
+        report_if_long(launch);
         Ok(Execution { grid, order, most, budget: BUDGET, _barrier: barrier })
     }
 
@@ -124,7 +124,7 @@ impl Execution {
     }
 
     pub(crate) fn step(&mut self, view: &View<'_>) -> Step {
-        // A panic of the interpreter becomes a driver error. Without that, the program would wait for ever.
+        // A panic of the interpreter becomes a driver error. Otherwise the program would wait forever.
         let stepped = panic::catch_unwind(AssertUnwindSafe(|| self.grid.step(self.budget, view)));
         let Ok(status) = stepped else {
             return Step::Fault {
@@ -170,13 +170,13 @@ mod tests {
 
     #[test]
     fn only_a_launch_that_takes_minutes_is_announced() {
-        assert_eq!(about_length("saxpy", 65_536, 256), None);
-        // What `over(u32::MAX)` asks for.
-        let words = about_length("saxpy", (1 << 24) + 1, 256).unwrap();
+        assert_eq!(length_message("saxpy", 65_536, 256), None);
+        // The grid of `over(u32::MAX)`.
+        let words = length_message("saxpy", (1 << 24) + 1, 256).unwrap();
         assert!(
             words.starts_with("the launch of `saxpy` has 16777217 blocks of 256 threads, which take minutes"),
             "{words}"
         );
-        assert!(about_length("saxpy", u64::MAX, 1024).is_some());
+        assert!(length_message("saxpy", u64::MAX, 1024).is_some());
     }
 }

@@ -165,7 +165,7 @@ impl Memory {
         const MOST_KEPT: usize = 1 << 40;
         self.forget_graphs();
         for (address, bytes) in self.freed.drain(..) {
-            // A failure does no harm, because the pages are not given to anybody.
+            // A failure does no harm, because the addresses aren't allocated again while they are in `kept`.
             let _ = pages(Some(address), bytes, libc::PROT_NONE);
             self.kept.push_back((address, bytes));
             self.kept_bytes += bytes;

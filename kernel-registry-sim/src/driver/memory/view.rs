@@ -10,8 +10,8 @@ use crate::driver::clock;
 use crate::driver::handles::Handle;
 use crate::driver::report::texts::{self, Launcher};
 
-/// The memory that a kernel may access during a turn. It caches the last allocations that were accessed, because
-/// looking up each access would take longer than all the rest.
+/// The memory that a kernel may access during a turn. It caches the allocations of the last accesses, because a lookup
+/// for each access would take longer than everything else that the interpreter does.
 pub(crate) struct View<'m> {
     memory: &'m Shared,
     /// Start and end of cached allocations, in slots chosen by address.

@@ -9,7 +9,7 @@ use crate::driver::handles::Handle;
 use crate::driver::names::is_called;
 use crate::driver::wait::{Seq, WaitReason, Waiting};
 
-/// Prefixes of the functions that take the lock. One function of each prefix was measured beside a launch that loads
+/// Prefixes of the functions that take the lock. One function of each prefix was measured next to a launch that loads
 /// its kernel.
 pub(crate) const TAKE_IT: [&str; 12] = [
     "cuCtxGetLimit",

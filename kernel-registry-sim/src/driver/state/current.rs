@@ -1,4 +1,4 @@
-//! Keeps the stack of current contexts of each thread.
+//! Keeps each thread's stack of current contexts.
 
 use std::cell::{Cell, RefCell};
 
@@ -7,14 +7,14 @@ use crate::driver::report::failures::not_simulated;
 use crate::driver::result::{Answer, Code};
 
 thread_local! {
-    /// The current context, or zeros. It has no destructor, because destructors of other thread-locals may call the
-    /// driver.
+    /// The top of the stack, or zeros if it's empty. A `Cell`, because destructors of other thread-locals may call the
+    /// driver, and a thread-local without a destructor stays usable until the thread has ended.
     static CURRENT: Cell<CurrentContext> = const { Cell::new(CurrentContext { context: 0, green: 0 }) };
-    /// The contexts below the current one on the stack. The topmost of them is last.
+    /// The contexts below the top of the stack, the uppermost last.
     static BELOW: RefCell<Vec<CurrentContext>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A context as it is current in a thread.
+/// An entry of a thread's stack of contexts.
 #[derive(Clone, Copy)]
 pub(crate) struct CurrentContext {
     pub(crate) context: Handle,
@@ -36,7 +36,7 @@ impl CurrentContext {
         }
     }
 
-    /// Returns the handle that the caller knows.
+    /// Returns the handle by which the program knows this context.
     pub(crate) fn handle(self) -> Handle {
         if self.green != 0 { self.green } else { self.context }
     }
@@ -49,7 +49,7 @@ impl CurrentContext {
     pub(crate) fn push(self) {
         let before = CURRENT.replace(self);
         if before.context != 0 {
-            // While the thread ends, the stack may be destroyed already.
+            // While the thread ends, `BELOW` may already be destroyed.
             let _ = BELOW.try_with(|below| below.borrow_mut().push(before));
         }
     }

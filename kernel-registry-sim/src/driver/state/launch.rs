@@ -151,11 +151,11 @@ impl State {
         Ok((frame > limit).then_some((device, WaitReason::Stack { frame, limit })))
     }
 
-    /// Returns whether any module of a context has a kernel for which `is_such` is true.
-    pub(crate) fn has_kernel(&self, context: Handle, is_such: impl Fn(&Kernel) -> bool) -> bool {
+    /// Returns whether any module of a context has a kernel that `is_wanted` accepts.
+    pub(crate) fn has_kernel(&self, context: Handle, is_wanted: impl Fn(&Kernel) -> bool) -> bool {
         let mut modules =
             self.modules.iter().map(|(_, module)| module).filter(|module| module.context == context);
-        modules.any(|module| module.image.kernels.iter().any(&is_such))
+        modules.any(|module| module.image.kernels.iter().any(&is_wanted))
     }
 
     /// Returns whether another stream of the device waits for a word in memory.

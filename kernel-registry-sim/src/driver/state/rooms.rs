@@ -1,5 +1,5 @@
-//! Computes room on the multiprocessors: how many blocks of a kernel fit beside the kernels that started earlier. The
-//! limits of a multiprocessor are those of [`fit`], the same as in the library.
+//! Computes room on the multiprocessors: how many blocks of a kernel fit next to the kernels that started earlier. The
+//! limits of a multiprocessor come from [`fit`], as in the library.
 
 use kernel_registry_cuda::fit::{self, Processor};
 
@@ -15,24 +15,24 @@ struct Running<'a> {
     stream: Handle,
     launch: &'a Launch,
     on: Span,
-    /// The rank of the kernel in the order in which kernels started.
+    /// The kernel's rank in the order of starts.
     order: u64,
 }
 
 impl State {
-    /// Returns whether a kernel fits beside the running kernels: some multiprocessor must have room for one of its
-    /// blocks.
+    /// Returns whether a kernel can start next to the running kernels: some multiprocessor must have room for one of
+    /// its blocks, and all multiprocessors together must have room for the threads.
     pub(crate) fn has_room(&self, stream: &Stream, item: &Item) -> bool {
         let Work::Launch(launch) = &item.work else { return true };
         let (span, running) = (self.span(stream), self.running(stream.device));
         let room = self.devices[stream.device].kind.room();
-        let most = |span: Span| u64::from(span.count) * u64::from(room.threads);
-        let resident = |other: &Running<'_>| {
+        let capacity = |span: Span| u64::from(span.count) * u64::from(room.threads);
+        let threads_within = |other: &Running<'_>| {
             let shared = u64::from(other.on.shared_with(span));
-            other.launch.threads().min(most(other.on)) * shared / u64::from(other.on.count)
+            other.launch.threads().min(capacity(other.on)) * shared / u64::from(other.on.count)
         };
-        let threads = launch.threads_of_block() + running.iter().map(resident).sum::<u64>();
-        threads <= most(span) && blocks(&room, launch, span, &running) > 0
+        let threads = launch.threads_of_block() + running.iter().map(threads_within).sum::<u64>();
+        threads <= capacity(span) && blocks(&room, launch, span, &running) > 0
     }
 
     /// Tells each running kernel how many of its blocks have room now.
@@ -70,7 +70,7 @@ impl State {
     }
 }
 
-/// Returns how many blocks of a launch have room on these multiprocessors, beside the running grids.
+/// Returns how many blocks of a launch have room on these multiprocessors, next to the running grids.
 fn blocks(room: &fit::Device, launch: &Launch, on: Span, running: &[Running<'_>]) -> u64 {
     // Between two neighbouring edges, the same kernels run on every multiprocessor.
     let mut edges: Vec<u32> = running.iter().flat_map(|other| [other.on.first, other.on.end()]).collect();
@@ -80,8 +80,8 @@ fn blocks(room: &fit::Device, launch: &Launch, on: Span, running: &[Running<'_>]
     let between = edges.windows(2).filter(|pair| pair[0] < pair[1]);
     between
         .map(|pair| {
-            let here: Vec<_> = running.iter().filter(|other| other.on.contains(pair[0])).collect();
-            blocks_on(room, launch, pair[1] - pair[0], &here)
+            let overlapping: Vec<_> = running.iter().filter(|other| other.on.contains(pair[0])).collect();
+            blocks_on(room, launch, pair[1] - pair[0], &overlapping)
         })
         .sum()
 }
@@ -90,16 +90,17 @@ fn blocks(room: &fit::Device, launch: &Launch, on: Span, running: &[Running<'_>]
 fn blocks_on(room: &fit::Device, launch: &Launch, count: u32, running: &[&Running<'_>]) -> u64 {
     // The first of these has the fewest possible blocks of each running kernel, the second has the most.
     let mut processors = [Processor::new(room), Processor::new(room)];
+    // The most multiprocessors on which a running kernel has one block more than elsewhere.
     let mut fuller = 0;
     for Running { launch, on, .. } in running {
-        let (taken, of_all) = (launch.usage(), u64::from(on.count));
+        let (usage, of_all) = (launch.usage(), u64::from(on.count));
         let blocks = [launch.blocks() / of_all, launch.blocks().div_ceil(of_all)];
         fuller = fuller.max((launch.blocks() % of_all) as u32).min(count);
         for (processor, blocks) in processors.iter_mut().zip(blocks) {
-            let most = processor.space(&taken).blocks;
-            processor.put(&taken, most.min(blocks.try_into().unwrap_or(u32::MAX)));
+            let most = processor.space(&usage).blocks;
+            processor.put(&usage, most.min(blocks.try_into().unwrap_or(u32::MAX)));
         }
     }
-    let [fewest, most] = processors.map(|processor| u64::from(processor.space(&launch.usage()).blocks));
-    u64::from(count - fuller) * fewest + u64::from(fuller) * most
+    let [most, fewest] = processors.map(|processor| u64::from(processor.space(&launch.usage()).blocks));
+    u64::from(count - fuller) * most + u64::from(fuller) * fewest
 }

@@ -81,7 +81,7 @@ impl Simulator {
         INITIALISED.store(true, Ordering::Relaxed);
     }
 
-    /// Returns the configuration of this process: the installed one, or else the one of the environment.
+    /// Returns the configuration of this process: the installed one, or otherwise the one from the environment.
     pub(crate) fn config() -> &'static Config {
         CONFIG.get_or_init(Config::from_environment)
     }

@@ -1,4 +1,4 @@
-//! Stores all streams, and the order in which work was submitted to them.
+//! Stores all streams, and the order in which their work was submitted.
 
 use std::ops::{Deref, DerefMut};
 
@@ -12,7 +12,7 @@ use crate::driver::wait::{Behind, Ready, Seq, WaitReason};
 
 pub(crate) struct Streams {
     streams: Handles<Stream>,
-    /// The position of the work that was submitted last.
+    /// The position of the last submitted work, in any stream.
     pub(crate) last: Seq,
     wakeup: Wakeup,
 }
@@ -49,7 +49,7 @@ impl Streams {
         Ok(self.last)
     }
 
-    /// Removes the head of a stream, whose work is done.
+    /// Removes a stream's first item, which is done. A closed stream without further items is removed, too.
     pub(crate) fn pop(&mut self, handle: Handle) {
         let Ok(stream) = self.streams.get_mut(handle) else { return };
         stream.queue.pop_front();
@@ -64,27 +64,27 @@ impl Streams {
         until > 0 && self.iter().any(|(_, stream)| stream.device == device && stream.is_busy(until))
     }
 
-    /// Returns whether a stream has done all work up to the position `seq`. A removed stream has.
+    /// Returns whether a stream has done all work up to the position `seq`. That holds for a removed stream, too.
     pub(crate) fn has_done(&self, stream: Handle, seq: Seq) -> bool {
         self.get(stream).map_or(true, |stream| stream.has_done(seq))
     }
 
-    /// Returns the work that must end before `ready` is reached, or `None` if it is reached already.
+    /// Returns the wait for the work up to the position `ready`, or `None` if none of it occupies the device any more.
     pub(crate) fn work_before(&self, device: usize, ready: Ready, because: WaitReason) -> Option<Behind> {
         let until = ready.unwrap_or(self.last);
         self.is_busy(device, until).then_some(Behind { until, because, reported: false })
     }
 
-    /// Returns whether an item waits for other streams. The default stream and blocking streams do their work in the
-    /// order of submission.
+    /// Returns whether an item waits for other streams. The legacy default stream and a blocking stream of the same
+    /// context do their work in the order of submission.
     pub(crate) fn waits_for_others(&self, stream: &Stream, item: &Item) -> bool {
-        let others = match stream.order {
+        let waits_for = match stream.order {
             Order::NonBlocking => return false,
             Order::Blocking => Order::Legacy,
             Order::Legacy => Order::Blocking,
         };
         let earlier = |other: &Stream| other.queue.front().is_some_and(|front| front.seq < item.seq);
         self.iter()
-            .any(|(_, other)| other.context == stream.context && other.order == others && earlier(other))
+            .any(|(_, other)| other.context == stream.context && other.order == waits_for && earlier(other))
     }
 }

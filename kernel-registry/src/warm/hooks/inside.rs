@@ -34,7 +34,7 @@ thread_local! {
     static OWN: Cell<Option<u32>> = const { Cell::new(None) };
 }
 
-/// Runs a `#[warmup]` function in this thread, and keeps it in `RUNNING` meanwhile.
+/// Runs a `#[warmup]` function in this thread, and keeps it in `RUNNING` while it runs.
 pub(super) fn run<T>(context: ContextId, path: &'static str, function: impl FnOnce() -> T) -> T {
     struct Leave {
         number: u32,

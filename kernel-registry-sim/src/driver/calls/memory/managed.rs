@@ -1,4 +1,4 @@
-//! Defines the functions of managed memory. Advice and prefetching are checked and have no effect.
+//! Defines the functions of managed memory. Advice and prefetching are checked, but have no effect.
 
 use super::location::Location;
 use crate::driver::calls::device::device;
@@ -13,7 +13,7 @@ use crate::driver::stream::queue::Work;
 const HOST: i32 = -1;
 
 /// Checks that these bytes are managed memory.
-fn managed(state: &State, address: usize, bytes: usize) -> Answer {
+fn check_managed(state: &State, address: usize, bytes: usize) -> Answer {
     let found = state.memory.lock().find(address, bytes);
     let is_managed = found.is_some_and(|(_, block)| block.kind == Kind::Managed);
     if is_managed && bytes != 0 { Ok(()) } else { Err(Code::INVALID_VALUE) }
@@ -26,11 +26,11 @@ fn advise(
     check_location: impl FnOnce(&State) -> Answer,
 ) -> Answer {
     let state = begin()?;
-    managed(&state, address, bytes)?;
+    check_managed(&state, address, bytes)?;
     if !(1..=6).contains(&advice) {
         return Err(Code::INVALID_VALUE);
     }
-    // `SET_READ_MOSTLY` and its opposite have no location.
+    // `SET_READ_MOSTLY` (1) and `UNSET_READ_MOSTLY` (2) ignore the location.
     if advice <= 2 { Ok(()) } else { check_location(&state) }
 }
 
@@ -41,13 +41,13 @@ fn prefetch(
     check_location: impl FnOnce(&State) -> Answer,
 ) -> Answer {
     let mut state = begin()?;
-    managed(&state, address, bytes)?;
+    check_managed(&state, address, bytes)?;
     check_location(&state)?;
     let stream = state.stream(stream)?;
     state.submit(stream, Work::Nothing, None).map(drop)
 }
 
-/// Checks that the number is that of a device, or stands for the host.
+/// Checks that the ordinal is `HOST` or that of a device.
 fn check_ordinal(state: &State, ordinal: i32) -> Answer {
     if ordinal == HOST { Ok(()) } else { device(state, ordinal).map(drop) }
 }
@@ -71,7 +71,7 @@ calls! {
 
     6000 fn cuStreamAttachMemAsync(stream: Handle, address: usize, bytes: usize, flags: u32) = {
         let (mut state, stream) = begin_with(stream)?;
-        managed(&state, address, bytes.max(1))?;
+        check_managed(&state, address, bytes.max(1))?;
         if !matches!(flags, 1 | 2 | 4) {
             return Err(Code::INVALID_VALUE);
         }
