@@ -101,7 +101,7 @@ fn the_page_has_everything_without_scripts() {
         "<dt>where</dt>",
         "class=\"resident\"",
         "were loaded after the program was ready (the longest: ",
-        "<strong>What to do:</strong> use this operation once",
+        "<strong>What to do:</strong> load this library, or compile this code, before the program is ready",
         "<code>stuck</code>",
         "a kernel is loaded only when nothing runs on the device",
         "kernel_0_59(float*, int)",
