@@ -104,7 +104,7 @@ mod tests {
         let event = NewEvent {
             kind: Kind::Load,
             call: "cuLaunchKernel",
-            subject: Subject::of_kernel("late"),
+            subject: Subject::Kernel { symbol: "late", image: None },
             took: 7,
             is_finding: true,
             ..NewEvent::default()
@@ -112,7 +112,8 @@ mod tests {
         add(&event);
         assert_eq!(next(0).0, 0, "events before the first call aren't kept");
         add(&event);
-        assert_eq!(next(0), (1, "load\01\00\07\00\0cuLaunchKernel\0late\0\0\0\0".to_owned()));
+        let texts = ["load", "1", "0", "7", "0", "cuLaunchKernel", "late", "", "", "", ""].join("\0");
+        assert_eq!(next(0), (1, texts));
         assert_eq!(next(1).0, 0);
         (0..MOST + 5).for_each(|_| add(&event));
         assert_eq!(next(1).0, 7);
