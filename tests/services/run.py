@@ -101,11 +101,10 @@ def execute(case, tool, folder, audit):
             answers.setdefault(process, set()).update(given)
 
     try:
-        service.wait_until_healthy()
+        service.wait_until_healthy(case.processes)
         ready.touch()
-        # A process that still started when another one answered is ready after as long again.
         starts = time.monotonic() - began + SEES_FILE
-        time.sleep(starts)
+        time.sleep(SEES_FILE)
         ask(case.processes)
         if case.kills:
             os.kill(next(iter(answers)), signal.SIGKILL)
@@ -114,6 +113,7 @@ def execute(case, tool, folder, audit):
         while len(answers) < case.in_all:
             ask(1)
         if case.in_all > case.processes:
+            # Processes that started later are ready by then.
             time.sleep(starts)
         run.last = set(service.ask_all(["/work"], 2, case.processes))
         run.code = service.stop(case.stop)

@@ -79,9 +79,12 @@ class Service:
         except (OSError, http.client.HTTPException):
             return False
 
-    def wait_until_healthy(self):
+    def wait_until_healthy(self, processes=1):
+        """Waits until each port answers, and so many processes have. A process that still starts when the file that says ready appears would have
+        its own loads refused."""
         for port in self.ports:
             self.wait_until(lambda: self._answers(port), f"an answer on port {port}")
+        self.ask_all(["/health"], 1, processes)
 
     def ask_all(self, paths, times, processes):
         """Sends each request at least so often, and until so many processes have answered the last one. Returns the answers by process."""
