@@ -48,7 +48,7 @@ pub(crate) fn prepare() -> bool {
     }
     fork::call_once(&ONCE, || {
         call::use_table(HOOKS);
-        [busy::forked, section::forked, unloaded::forked, slots::forked, launches::forked, ready::forked]
+        [busy::forked, section::forked, unloaded::forked, slots::forked, launches::forked]
             .into_iter()
             .for_each(fork::in_child);
         hang::prepare();

@@ -100,3 +100,20 @@ assert os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1]) == 7
         text(&output.stderr)
     );
 }
+
+/// A service that makes its context in its first request is ready before that.
+#[test]
+fn a_process_that_was_there_before_the_file_is_ready_before_its_first_call() {
+    needs_python!();
+    let file = scratch_folder().join("ready");
+    let path = file.to_str().unwrap();
+    let first_request = format!("import time\nopen({path:?}, 'w')\ntime.sleep(0.1)\nlibrary = start()");
+    let program = python("assert launch(library, b'late') == 0").replace("library = start()", &first_request);
+    let (output, report) = audit(&["--ready-file", path], &["python3", "-c", &program]);
+    assert_eq!(
+        (output.status.code(), &report["findings"]),
+        (Some(12), &2.into()),
+        "{}",
+        text(&output.stderr)
+    );
+}

@@ -2,7 +2,7 @@
 //! also run with older versions.
 
 use std::ffi::{CStr, c_int};
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::FromRawFd;
@@ -57,6 +57,25 @@ pub(crate) fn processor_time(thread: u32) -> Option<Duration> {
     time.map(|time: libc::timespec| Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
 }
 
+/// Returns how long ago this process was forked, to 10 ms. `None` if /proc isn't mounted.
+pub(crate) fn age() -> Option<Duration> {
+    /// The field of the start, counted from behind the name, which can contain spaces.
+    const START: usize = 19;
+    let status = fs::read_to_string("/proc/self/stat").ok()?;
+    let ticks: u64 = status.rsplit_once(')')?.1.split_whitespace().nth(START)?.parse().ok()?;
+    let mut now = MaybeUninit::uninit();
+    // SAFETY: the first call returns a number, and `now` is initialized if the second one succeeds.
+    let (each, now) = unsafe {
+        let each = libc::sysconf(libc::_SC_CLK_TCK);
+        (each, (libc::clock_gettime(libc::CLOCK_BOOTTIME, now.as_mut_ptr()) == 0).then(|| now.assume_init()))
+    };
+    let now: libc::timespec = now?;
+    let each = u64::try_from(each).ok().filter(|each| *each > 0)?;
+    let start =
+        Duration::from_secs(ticks / each) + Duration::from_secs(1) * (ticks % each) as u32 / each as u32;
+    Some(Duration::new(now.tv_sec as u64, now.tv_nsec as u32).saturating_sub(start))
+}
+
 /// Returns the status of a descriptor. Async-signal-safe.
 pub(crate) fn status(descriptor: c_int) -> Option<libc::stat> {
     let mut status = MaybeUninit::uninit();
@@ -73,4 +92,18 @@ pub(crate) fn memory_file(name: &CStr) -> io::Result<File> {
     }
     // SAFETY: the descriptor is new, and has no other owner.
     Ok(unsafe { File::from_raw_fd(descriptor as c_int) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_is_young() {
+        let (first, begun) = (age().unwrap(), std::time::Instant::now());
+        std::thread::sleep(Duration::from_millis(50));
+        let grown = age().unwrap() - first;
+        assert!(first < Duration::from_secs(3600), "{first:?}");
+        assert!(grown >= Duration::from_millis(50) && grown <= begun.elapsed(), "{grown:?}");
+    }
 }

@@ -2,15 +2,15 @@
 //! because its parent is: it makes a context of its own, and loads its own kernels.
 
 use std::fs::Metadata;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
+use std::time::SystemTime;
 
 use cudarc::driver::sys::CUresult;
 
 use crate::options::{AfterReady, Audit};
 use crate::watch::process::end;
 use crate::watch::process::say::say;
-use crate::watch::process::threads;
+use crate::watch::process::{system, threads};
 use crate::watch::record::recording;
 
 /// Marks the program as ready. Programs in any language can call this: Python does so by `ctypes.CDLL(None)`.
@@ -28,39 +28,25 @@ pub extern "C" fn kernel_registry_audit_attach() {
     recording::mark_kernel_registry();
 }
 
-/// When this process began, on the clock of its record.
-static BEGAN: AtomicU64 = AtomicU64::new(0);
-
-/// Whether this process was there before the file that says that the program is ready.
-static PRECEDES_FILE: AtomicBool = AtomicBool::new(false);
-
 /// Marks this process as ready if the file that says so exists, and the process isn't still starting.
 pub(crate) fn look() {
     let Some(file) = Audit::chosen().ready_file.as_ref().filter(|_| !recording::is_ready()) else { return };
-    match file.metadata() {
-        Err(_) => PRECEDES_FILE.store(true, Ordering::Relaxed),
-        Ok(file) if PRECEDES_FILE.load(Ordering::Relaxed) || has_started(&file) => recording::mark_ready(),
-        Ok(_) => {}
+    if file.metadata().is_ok_and(|file| has_started(&file)) {
+        recording::mark_ready();
     }
 }
 
-/// Returns whether this process, such as a worker that replaces another, has run for as long as the program needed to make the
-/// file. Without this time, the start of each later worker would count as late.
+/// Returns whether this process is older than the file, or has run for as long as the program needed to make the file. A worker
+/// that replaces another one would otherwise be late from its first load on.
 fn has_started(file: &Metadata) -> bool {
     let made = file.created().or_else(|_| file.modified()).ok();
-    let Some((made, began)) = made.zip(Audit::chosen().began) else { return true };
-    let needed = made.duration_since(began).unwrap_or_default();
-    recording::now().saturating_sub(BEGAN.load(Ordering::Relaxed)) >= recording::nanoseconds(needed)
-}
-
-/// Makes a forked child start anew. It has neither the parent's context nor its kernels.
-pub(crate) fn forked() {
-    PRECEDES_FILE.store(false, Ordering::Relaxed);
+    let Some(((made, began), age)) = made.zip(Audit::chosen().began).zip(system::age()) else { return true };
+    let is_older = SystemTime::now().checked_sub(age).is_none_or(|born| born <= made);
+    is_older || age >= made.duration_since(began).unwrap_or_default()
 }
 
 /// Begins to look whether this process is ready, once it has a record.
 pub(crate) fn start() {
-    BEGAN.store(recording::now(), Ordering::Relaxed);
     look();
     let Some(wait) = Audit::chosen().ready_after else { return };
     let started = threads::start(move || {
