@@ -6,6 +6,7 @@ use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use kernel_registry_command::Failure as Shared;
+use serde::Serialize;
 
 use crate::causes::is_preloadable;
 use crate::command::failure::Failure;
@@ -35,8 +36,22 @@ pub(crate) struct Audit {
     pub(crate) was_together: bool,
     /// How the program was run.
     pub(crate) run: HowRun,
+    /// How the program ended, and where. `None` if these are records of earlier programs.
+    pub(crate) ended: Option<Ended>,
     /// Whether Ctrl-C ended the program and its children.
     pub(crate) was_interrupted: bool,
+}
+
+/// How a program ended, and where.
+#[derive(Serialize)]
+pub(crate) struct Ended {
+    /// The exit code, unless a signal ended it.
+    pub(crate) exit_code: Option<i32>,
+    pub(crate) signal: Option<i32>,
+    /// The name of the machine.
+    pub(crate) host: String,
+    /// The file of the driver.
+    pub(crate) driver: PathBuf,
 }
 
 /// The process of a hang, and when the call began.

@@ -103,15 +103,14 @@ fn a_process_that_cannot_start_threads_makes_the_command_fail() {
 
 /// In a container, the folder of temporary files can be read-only.
 #[test]
-fn records_that_are_kept_need_no_temporary_folder() {
+fn records_need_no_temporary_folder() {
     let audited = |options: &[&str]| {
         let output = packed().env("TMPDIR", "/dev/null/none").args(options).args(["echo", "done"]).output();
         let output = output.expect("the tool runs");
         (output.status.code(), text(&output.stdout).to_owned(), text(&output.stderr).to_owned())
     };
-    let (code, printed, said) = audited(&[]);
-    assert_eq!((code, printed.as_str()), (Some(1), ""), "{said}");
-    assert!(said.contains("`/dev/null/none` takes no records: ") && said.contains("`TMPDIR`"), "{said}");
-    let (code, printed, said) = audited(&options("--records", &scratch_folder().join("records")));
-    assert_eq!((code, printed.as_str()), (Some(0), "done"), "{said}");
+    for options in [&[][..], &options("--records", &scratch_folder().join("records"))] {
+        let (code, printed, said) = audited(options);
+        assert_eq!((code, printed.as_str()), (Some(0), "done"), "{said}");
+    }
 }

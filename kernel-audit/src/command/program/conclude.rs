@@ -1,5 +1,8 @@
 //! Reports on a program that has ended.
 
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+
 use kernel_registry_command::{terminal, with_causes};
 
 use super::prepare::Prepared;
@@ -9,7 +12,7 @@ use crate::command::bake;
 use crate::command::cli::Run;
 use crate::command::failure::Failure;
 use crate::command::preload::{Earlier, Turn};
-use crate::command::process::{Audit, record_files};
+use crate::command::process::{self, Audit, record_files};
 
 /// Reads the records of the program, and writes the reports.
 ///
@@ -38,6 +41,12 @@ fn report(options: &Run, prepared: Prepared, ended: Ended) -> Result<Audit, Fail
     audit.was_together = ended.was_together;
     audit.left_out.extend(ended.without_record);
     audit.has_ready_file = options.ready_file.is_some();
+    audit.ended = Some(process::Ended {
+        exit_code: ended.status.code(),
+        signal: ended.status.signal(),
+        host: fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim_end().to_owned(),
+        driver: driver.clone(),
+    });
     if !options.quiet {
         terminal::say(&audit);
     }

@@ -18,7 +18,7 @@ use crate::command::report::hang;
 use crate::command::report::page::{Cell, Page, Table, Text};
 use crate::command::report::stretches;
 use crate::command::report::words::{
-    self, Time, described_image, image_of_kernel, processes, short, subject,
+    self, About, Time, described_image, image_of_kernel, processes, short, subject,
 };
 use crate::record::{Event, Kind};
 
@@ -109,15 +109,19 @@ fn find_events(audit: &Audit, which: impl Fn(&Event) -> bool) -> Vec<(&Process, 
 }
 
 fn write_hangs(page: &mut String, audit: &Audit) -> fmt::Result {
-    let hangs = find_events(audit, |event| event.kind == Kind::Hang);
+    let hangs = summary::hangs(audit);
     if hangs.is_empty() {
         return Ok(());
     }
     page.write_str("<h2>Calls that did not return in time</h2>\n")?;
-    for (process, event) in hangs.iter().take(HANGS) {
-        let (call, name, at) = (Text(&event.call), Text(&process.name), Time(event.begun));
+    for (index, (process, event)) in hangs.iter().take(HANGS).enumerate() {
+        let (call, name, at) = (Text(&event.call), Text(&process.name), About(event.begun));
         writeln!(page, "<h3><code>{call}</code> in {name}, thread {}, since {at}</h3>", event.thread)?;
-        write_lines(page, &hang::lines(process, event, &audit.run))?;
+        if index == 0 {
+            page.write_str("<p>Explained at the top of this page.</p>\n")?;
+        } else {
+            write_lines(page, &hang::lines(process, event, &audit.run))?;
+        }
         let details: Vec<_> = hang::details(process, event).iter().map(|detail| code(detail)).collect();
         writeln!(page, "<p class=\"faint\">{}</p>", details.join("<br>"))?;
         if !event.stack.is_empty() {

@@ -4,7 +4,7 @@ use kernel_registry_image::readable;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::command::process::{Audit, Process};
+use crate::command::process::{Audit, Ended, Process};
 use crate::command::report::comparison::{KernelLoads, compare_kernels};
 use crate::command::report::groups::{self, Group};
 use crate::{Cause, record};
@@ -14,6 +14,8 @@ const SCHEMA: u32 = 2;
 #[derive(Serialize)]
 struct Report<'a> {
     schema: u32,
+    tool: &'static str,
+    ended: Option<&'a Ended>,
     findings: usize,
     causes: Vec<Value>,
     processes: Vec<ProcessEntry<'a>>,
@@ -35,6 +37,8 @@ pub(crate) fn text(audit: &Audit) -> String {
     let kernel = |KernelLoads { kernel, loads }: &KernelLoads<'_>| json!({ "symbol": kernel, "signature": readable(kernel), "loads": loads });
     let report = Report {
         schema: SCHEMA,
+        tool: concat!("kernel-audit ", env!("CARGO_PKG_VERSION")),
+        ended: audit.ended.as_ref(),
         findings: audit.findings(),
         causes: audit.causes().iter().map(cause).collect(),
         processes: { audit.processes.iter() }

@@ -6,11 +6,11 @@ use std::fmt::{self, Write as _};
 use super::lines::{code, write_lines};
 use crate::Cause;
 use crate::causes::is_preloadable;
-use crate::command::process::{Audit, is_late};
+use crate::command::process::{Audit, Process, is_late};
 use crate::command::report::groups::Group;
 use crate::command::report::hang;
 use crate::command::report::page::Text;
-use crate::command::report::words::{NOTHING_SEEN, Time, processes, short, subject};
+use crate::command::report::words::{About, NOTHING_SEEN, Time, processes, short, subject};
 use crate::record::{Event, Kind, Report};
 use crate::rules;
 use kernel_registry_command::many;
@@ -44,15 +44,21 @@ fn write(to: &mut String, audit: &Audit) -> fmt::Result {
     Ok(())
 }
 
-/// Writes what is wrong, and what to do, in two sentences for each cause. The hang comes first.
-fn write_verdict(to: &mut String, audit: &Audit) -> fmt::Result {
+/// Returns the hangs. The summary explains the first.
+pub(super) fn hangs(audit: &Audit) -> Vec<(&Process, &Event)> {
     let all = audit.of_processes(|report| &report.events);
     let mut hangs: Vec<_> = all.filter(|(_, event)| event.kind == Kind::Hang).collect();
     // A call that a preload prevents keeps the others waiting.
     hangs.sort_by_key(|(_, hang)| (hang.has_returned, !is_preloadable(hang)));
+    hangs
+}
+
+/// Writes what is wrong, and what to do, in two sentences for each cause. The hang comes first.
+fn write_verdict(to: &mut String, audit: &Audit) -> fmt::Result {
+    let hangs = hangs(audit);
     if let [(process, hang), others @ ..] = &*hangs {
         let did = if hang.is_endless() { "hung" } else { "waited" };
-        writeln!(to, "<p class=\"bad\">The program {did} for {}.</p>", Time(hang.took))?;
+        writeln!(to, "<p class=\"bad\">The program {did} for {}.</p>", About(hang.took))?;
         write_lines(to, &hang::lines(process, hang, &audit.run))?;
         let endless = others.iter().filter(|(_, other)| other.is_endless()).count();
         for (count, did) in
