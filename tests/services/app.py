@@ -8,7 +8,7 @@ A process makes its context and launches `first` when its server calls `start`. 
 
     call     `start` asks the audit to preload, for `--preload-at call`
     ready    `start` tells the audit that this process is ready
-    lazy     `start` only does that: the context is made in the first request
+    lazy     `start` does nothing: the context is made in the first request
 """
 import ctypes
 import os
@@ -57,7 +57,7 @@ def start():
     """Does what a process does before it serves requests."""
     if WAY != "lazy":
         make_context()
-    if WAY in ["ready", "lazy"]:
+    if WAY == "ready":
         kernel_audit.ready()
 
 

@@ -131,7 +131,7 @@ def differences(case, tool, scratch):
     """Yields a line for each difference between the runs of a case, and for what is wrong in one of them."""
     preload, report = scratch / "late.preload", scratch / "report.json"
     audit = [str(tool / "kernel-audit"), "--sim", "--quiet"]
-    if case.way not in ["ready", "lazy"]:
+    if case.way != "ready":
         audit += ["--ready-file", "{ready}"]
     with ThreadPoolExecutor() as both:
         alone = both.submit(execute, case, tool, scratch / "alone", [])
