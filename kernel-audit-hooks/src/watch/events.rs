@@ -8,7 +8,8 @@ use crate::watch::caller::{self, Caller};
 use crate::watch::hang::waits;
 use crate::watch::known::contexts;
 use crate::watch::record::call::{self, Call};
-use crate::watch::record::recording::{self, NewEvent, nanoseconds, now, write_event};
+use crate::watch::record::new_event::NewEvent;
+use crate::watch::record::recording::{self, nanoseconds, now, write_event};
 use crate::watch::record::slots::{during, sequence, thread};
 
 /// Makes a call, and records it as slow if it took long.

@@ -25,8 +25,9 @@ use crate::watch::process::locked::Locked;
 use crate::watch::process::say::{say, say_hang};
 use crate::watch::process::threads;
 use crate::watch::record::launches::{self, Stream};
+use crate::watch::record::new_event::NewEvent;
 use crate::watch::record::recording::{
-    self, NewEvent, nanoseconds, now, samples_run_short, write_event, write_long_call, write_sample,
+    self, nanoseconds, now, samples_run_short, write_event, write_long_call, write_sample,
 };
 use crate::watch::record::slots;
 use crate::watch::record::{call, ready};

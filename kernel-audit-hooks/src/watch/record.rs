@@ -4,6 +4,7 @@ pub(crate) mod call;
 pub(crate) mod feed;
 pub(crate) mod launches;
 mod live;
+pub(crate) mod new_event;
 pub(crate) mod ready;
 pub(crate) mod recording;
 mod room;

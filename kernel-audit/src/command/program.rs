@@ -32,7 +32,7 @@ pub(crate) fn run(options: &Run, words: &str) -> Result<(), Failure> {
     let checked = check(options).and_then(|()| prepare::prepare(options, words, program, arguments));
     let mut prepared = match checked {
         Ok(prepared) => prepared,
-        Err(why) if fails_open(options) => {
+        Err(why) if usage::fails_open(options) => {
             let why = with_causes(&why);
             terminal::say(format_args!(
                 "warning: the program runs unwatched, and nothing is preloaded: {why}"
@@ -52,12 +52,6 @@ pub(crate) fn run(options: &Run, words: &str) -> Result<(), Failure> {
             _ => Err(Failure::Failed { code: 1 }),
         },
     }
-}
-
-/// Returns whether the program runs whatever happens to the audit. A preload makes a service faster; without one the service must
-/// start all the same.
-fn fails_open(options: &Run) -> bool {
-    options.preload.is_some() && !options.reports.fail_on_findings
 }
 
 /// Fails if the program can't be watched as the options say.

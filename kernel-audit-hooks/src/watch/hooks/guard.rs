@@ -12,7 +12,8 @@ use crate::watch::known::owners::{self, Owner};
 use crate::watch::known::{contexts, memory, stream_counts};
 use crate::watch::process::say::say;
 use crate::watch::record::call::{Call, stored_handle, with_handle};
-use crate::watch::record::recording::{NewEvent, now};
+use crate::watch::record::new_event::NewEvent;
+use crate::watch::record::recording::now;
 use crate::watch::record::slots::during;
 use crate::watch::section::{self, ActiveSection, Free, Launch, Outcome, WaitingFrees};
 

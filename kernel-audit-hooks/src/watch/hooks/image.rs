@@ -20,8 +20,9 @@ use crate::watch::known::{contexts, handles, origin, owners};
 use crate::watch::loader::real::driver_function;
 use crate::watch::preload::baked;
 use crate::watch::record::call::{Call, stored_handle, with_handle};
+use crate::watch::record::new_event::NewEvent;
 use crate::watch::record::ready;
-use crate::watch::record::recording::{self, NewEvent, now};
+use crate::watch::record::recording::{self, now};
 use crate::watch::record::slots;
 use crate::watch::{preload, section};
 

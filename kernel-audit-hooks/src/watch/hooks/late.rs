@@ -13,8 +13,9 @@ use crate::watch::hang::waits;
 use crate::watch::known::handles;
 use crate::watch::process::say::say;
 use crate::watch::record::call::Call;
+use crate::watch::record::new_event::NewEvent;
 use crate::watch::record::ready;
-use crate::watch::record::recording::{self, NewEvent, now};
+use crate::watch::record::recording::{self, now};
 use crate::watch::record::slots::{self, during, during_load};
 use crate::watch::section::{self, ActiveSection};
 

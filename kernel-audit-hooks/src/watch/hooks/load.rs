@@ -18,7 +18,7 @@ use crate::watch::known::mode::is_eager;
 use crate::watch::known::{contexts, handles};
 use crate::watch::loader::real::{Function, stored};
 use crate::watch::record::call::{Call, stored_handle};
-use crate::watch::record::recording::NewEvent;
+use crate::watch::record::new_event::NewEvent;
 use crate::watch::record::slots::{self, count_launch, during};
 use crate::watch::{preload, section};
 

@@ -12,8 +12,9 @@ use crate::watch::preload::kernel_registry_audit_preload;
 use crate::watch::process::locked::Locked;
 use crate::watch::record::call::{self, Hook};
 use crate::watch::record::feed::kernel_registry_audit_event;
+use crate::watch::record::new_event::NewEvent;
 use crate::watch::record::ready::{kernel_registry_audit_attach, kernel_registry_audit_ready};
-use crate::watch::record::recording::{NewEvent, kernel_registry_audit_record, now, write_event};
+use crate::watch::record::recording::{kernel_registry_audit_record, now, write_event};
 use crate::watch::section::{kernel_registry_audit_section_begin, kernel_registry_audit_section_end};
 use crate::watch::stretch::kernel_registry_audit_mark;
 

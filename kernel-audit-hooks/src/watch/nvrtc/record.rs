@@ -7,7 +7,8 @@ use super::programs;
 use crate::kept::{Cached, Digest};
 use crate::record::{Kind, Program, Subject};
 use crate::watch::caller;
-use crate::watch::record::recording::{self, NewEvent, now, write_event};
+use crate::watch::record::new_event::NewEvent;
+use crate::watch::record::recording::{self, now, write_event};
 use crate::watch::record::slots::thread;
 
 /// A call of `nvrtcCompileProgram`.

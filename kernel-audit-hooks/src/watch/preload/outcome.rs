@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::state::STATE;
 use crate::record::{Kind, RawEvent, Subject};
 use crate::watch::known::contexts;
-use crate::watch::record::recording::{self, NewEvent, now, write_event};
+use crate::watch::record::new_event::NewEvent;
+use crate::watch::record::recording::{self, now, write_event};
 
 /// Records that something was preloaded. Returns the event, if there was room for it.
 pub(super) fn done(subject: Subject<&str>, begun: u64) -> Option<&'static RawEvent> {

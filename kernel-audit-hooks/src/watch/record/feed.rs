@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::recording::NewEvent;
+use super::new_event::NewEvent;
 use crate::record::Subject;
 use crate::watch::process::locked::Locked;
 

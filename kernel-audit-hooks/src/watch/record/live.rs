@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::recording::{self, NewEvent};
+use super::new_event::NewEvent;
 use crate::options::Audit;
 use crate::record::{Kind, Subject, Time};
 use crate::watch::process::locked::Locked;
@@ -37,7 +37,7 @@ impl Lines {
 
 /// Logs an event that comes after the program was ready, and costs a request time.
 pub(super) fn log(event: &NewEvent<'_>) {
-    if !event.is_finding || !recording::is_ready() || Audit::chosen().quiet {
+    if !event.is_finding || Audit::chosen().quiet {
         return;
     }
     let Some(done) = describe(event) else { return };

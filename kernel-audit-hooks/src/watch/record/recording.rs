@@ -14,16 +14,15 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Once, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
-use kernel_registry_cuda::rules::Rule;
-
 use crate::options::Audit;
 use crate::record::{
-    self, Explanation, Fields, InProgress, Kind, Layout, LongCall, MAGIC, MOST, RawEvent, SAMPLES, STRINGS,
-    Sample, Subject, Text, VERSION, size,
+    self, Fields, InProgress, Kind, Layout, LongCall, MAGIC, MOST, RawEvent, SAMPLES, STRINGS, Sample, Text,
+    VERSION, size,
 };
 use crate::watch::process::fork;
 use crate::watch::process::locked::Locked;
 use crate::watch::process::say::{self, say};
+use crate::watch::record::new_event::NewEvent;
 use crate::watch::record::{call, feed, live, room};
 
 /// Variables in which launchers tell a process its rank.
@@ -324,28 +323,6 @@ pub(crate) fn mark_kernel_registry() {
     }
 }
 
-/// An event to be recorded, with the fields of [`record::Event`].
-#[derive(Clone, Copy, Default)]
-pub(crate) struct NewEvent<'a> {
-    pub(crate) kind: Kind,
-    pub(crate) call: &'a str,
-    pub(crate) thread: u32,
-    pub(crate) stream: u64,
-    pub(crate) context: u64,
-    pub(crate) subject: Subject<&'a str>,
-    pub(crate) begun: u64,
-    pub(crate) took: u64,
-    pub(crate) result: u32,
-    pub(crate) is_finding: bool,
-    pub(crate) resident: &'a str,
-    pub(crate) rule: Option<&'static Rule>,
-    pub(crate) library: &'a str,
-    pub(crate) caller: &'a str,
-    pub(crate) stack: &'a str,
-    pub(crate) reason: &'a str,
-    pub(crate) explanation: Option<&'a Explanation>,
-}
-
 /// Records an event, if there is room.
 pub(crate) fn write_event(new: NewEvent<'_>) -> Option<&'static RawEvent> {
     write_with(&new.subject.fields(), new)
@@ -354,7 +331,9 @@ pub(crate) fn write_event(new: NewEvent<'_>) -> Option<&'static RawEvent> {
 /// Records an event with these fields in place of its subject's, if there is room.
 pub(crate) fn write_with(fields: &Fields<&str>, new: NewEvent<'_>) -> Option<&'static RawEvent> {
     feed::add(&new);
-    live::log(&new);
+    if is_ready() {
+        live::log(&new);
+    }
     let record = record();
     let room = record.header.room.load(Ordering::Relaxed);
     // A service that waits for the GPU in each request fills a record in hours. What it loads later, and a hang, need room.

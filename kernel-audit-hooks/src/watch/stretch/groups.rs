@@ -7,7 +7,8 @@ use super::samples::{self, Activity, Samples, Stretch};
 use crate::record::{Fields, Kind, Spending};
 use crate::watch::python::{self, Frame};
 use crate::watch::record::call::{self, Hook};
-use crate::watch::record::recording::{NewEvent, write_with};
+use crate::watch::record::new_event::NewEvent;
+use crate::watch::record::recording::write_with;
 
 /// The maximum number of groups. The others are merged into one.
 const MOST: usize = 100;

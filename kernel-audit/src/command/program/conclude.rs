@@ -7,7 +7,7 @@ use kernel_registry_command::{terminal, with_causes};
 
 use super::prepare::Prepared;
 use super::supervise::Ended;
-use super::{fails_open, usage};
+use super::usage;
 use crate::command::bake;
 use crate::command::cli::Run;
 use crate::command::failure::Failure;
@@ -24,7 +24,7 @@ pub(super) fn conclude(options: &Run, prepared: Prepared, ended: Ended) -> Resul
     let status = ended.status;
     let concluded = report(options, prepared, ended).and_then(|audit| verdict(options, &audit));
     match concluded {
-        Err(why) if fails_open(options) || !status.success() => {
+        Err(why) if usage::fails_open(options) || !status.success() => {
             terminal::say(format_args!("warning: {}", with_causes(&why)));
             Ok(())
         }

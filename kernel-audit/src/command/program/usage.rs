@@ -63,3 +63,9 @@ pub(crate) fn asks(options: &Run) -> Option<&'static str> {
     ];
     asked.into_iter().find(|(_, is_asked)| *is_asked).map(|(option, _)| option)
 }
+
+/// Returns whether the program runs whatever happens to the audit. A preload makes a service faster; without one the service must
+/// start all the same.
+pub(crate) fn fails_open(options: &Run) -> bool {
+    options.preload.is_some() && !options.reports.fail_on_findings
+}
