@@ -34,7 +34,11 @@ fn run(options: &[&str], source: &str, flags: &[&str]) -> (Output, String, Vec<V
     let path = json.to_str().expect("a path in UTF-8");
     let (mut command, folder) = beside_driver(&[options, &["--json", path]].concat());
     let loads = "int cuModuleLoadData(P *m, const void *d) {";
-    let slow = DRIVER.replace(loads, &format!("#include <unistd.h>\n{loads} usleep(200000);"));
+    // The audit's signal can come between the program's last instruction and the sleep, and interrupts that.
+    let slow = DRIVER.replace(
+        loads,
+        &format!("{loads} struct timespec time = {{0, 200000000}}; while (nanosleep(&time, &time)) {{}}"),
+    );
     compiled(&folder, "libcuda.so.1", &slow, &[&SHARED[..], &["-Wl,-soname,libcuda.so.1"]].concat());
     let heuristics = format!("{BURN}void find_heuristics(double ms) {{ burn(ms); burnt++; }}");
     compiled(&folder, "libheuristics.so", &heuristics, &SHARED);
