@@ -75,7 +75,7 @@ pub(crate) fn forget(handle: u64) {
 
 /// Forgets the images that were preloaded in a destroyed context.
 pub(crate) fn forget_context(context: u64) {
-    STATE.lock().images.retain(|(_, (its, _)), _| *its != context);
+    STATE.lock().forget_context(context);
 }
 
 /// Returns the preload, if a file was given and can be read.

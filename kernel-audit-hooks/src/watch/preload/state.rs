@@ -43,6 +43,18 @@ impl State {
         }
     }
 
+    /// Forgets the images of a destroyed context. The driver reuses their handles, also for images that the program takes.
+    pub(super) fn forget_context(&mut self, context: u64) {
+        let State { images, unused, .. } = self;
+        images.retain(|(_, (its, _)), handles| {
+            let stays = *its != context;
+            if !stays {
+                handles.iter().for_each(|image| drop(unused.remove(image)));
+            }
+            stays
+        });
+    }
+
     /// Records that the program has taken an image.
     pub(super) fn mark_used(&mut self, image: u64) {
         for event in self.unused.remove(&image).into_iter().flatten() {
@@ -83,4 +95,24 @@ pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
 pub(super) fn wait_a_step() {
     slots::mark_progress(STATE.lock().loads);
     thread::sleep(STEP);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_of_a_destroyed_context_is_not_used_by_the_next_one_with_its_handle() {
+        let events: [&'static RawEvent; 2] = [(); 2].map(|()| &*Box::leak(Box::<RawEvent>::default()));
+        let (mut state, content, handle) = (State::default(), (How::Module, 1), 0x2000);
+        for (context, event) in [(7, 1), (7, 2)].into_iter().zip(events) {
+            state.images.insert((content, context), vec![handle]);
+            state.expect_use(handle, event);
+            if context.1 == 1 {
+                state.forget_context(context.0);
+            }
+        }
+        state.mark_used(handle);
+        assert_eq!(events.map(|event| event.later.load(Ordering::Relaxed)), [0, 1]);
+    }
 }
