@@ -119,7 +119,7 @@ pub struct RawEvent {
     /// The [`Kind`](super::Kind), or 0 while the event is being written.
     pub kind: AtomicU16,
     pub is_finding: AtomicU8,
-    /// What came true after the event was written: the call of a hang returned, or the program used the preloaded image.
+    /// Set once the hung call has returned, or the program has used the preloaded image.
     pub later: AtomicU8,
     pub thread: AtomicU32,
     pub begun: AtomicU64,

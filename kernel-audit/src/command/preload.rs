@@ -81,7 +81,7 @@ pub(crate) fn can_be_recorded(file: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What a new preload takes over.
+/// Earlier preloads, to be merged into a new one.
 #[derive(Default)]
 pub(crate) struct Earlier {
     /// The files from which it was read.

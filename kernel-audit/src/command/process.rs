@@ -37,14 +37,14 @@ pub(crate) struct Audit {
     /// How the program was run.
     pub(crate) run: HowRun,
     /// How the program ended, and where. `None` if these are records of earlier programs.
-    pub(crate) ended: Option<Ended>,
+    pub(crate) ended: Option<Outcome>,
     /// Whether Ctrl-C ended the program and its children.
     pub(crate) was_interrupted: bool,
 }
 
 /// How a program ended, and where.
 #[derive(Serialize)]
-pub(crate) struct Ended {
+pub(crate) struct Outcome {
     /// The exit code, unless a signal ended it.
     pub(crate) exit_code: Option<i32>,
     pub(crate) signal: Option<i32>,

@@ -182,7 +182,7 @@ fn load_kernels(
             Ok(frame) => {
                 *stack = frame.max(*stack);
                 count += 1;
-                let _ = done(subject, begun);
+                done(subject, begun);
             }
             Err(why) => failed(subject, &why),
         }

@@ -15,7 +15,7 @@ pub(super) fn done(subject: Subject<&str>, begun: u64) -> Option<&'static RawEve
 
 /// Records that something was not preloaded, and why.
 pub(super) fn failed(subject: Subject<&str>, reason: &str) {
-    let _ = record(NewEvent { subject, begun: now(), result: u32::MAX, reason, ..NewEvent::default() });
+    record(NewEvent { subject, begun: now(), result: u32::MAX, reason, ..NewEvent::default() });
 }
 
 /// Records an event, unless half of the record is used up: the other half is for events of the program.
@@ -34,7 +34,7 @@ pub(super) fn record_rest() {
     if count > 0 && !ONCE.swap(true, Ordering::Relaxed) {
         let reason = "the record has no room to say what became of it; `--events NUMBER` makes more";
         let subject = Subject::More { count };
-        let _ = write(NewEvent { subject, begun: now(), result: u32::MAX, reason, ..NewEvent::default() });
+        write(NewEvent { subject, begun: now(), result: u32::MAX, reason, ..NewEvent::default() });
     }
 }
 

@@ -58,8 +58,8 @@ fn encode(event: &NewEvent<'_>) -> Vec<u8> {
 }
 
 /// Copies the first event whose number is larger than `after`, and returns its number, or 0 if there's none yet. Sets
-/// `length` to the length of the event, of which nothing is copied if `room` is smaller. Events count from the first call on;
-/// where 1024 newer ones have come, an event is lost.
+/// `length` to the event's length; if `room` is smaller, nothing is copied. Events are kept from the first call on, and only the
+/// last 1024.
 ///
 /// # Safety
 ///

@@ -1,13 +1,12 @@
 //! Reports on a program that has ended.
 
-use std::fs;
 use std::os::unix::process::ExitStatusExt;
 
 use kernel_registry_command::{terminal, with_causes};
 
 use super::prepare::Prepared;
 use super::supervise::Ended;
-use super::usage;
+use super::{front, usage};
 use crate::command::bake;
 use crate::command::cli::Run;
 use crate::command::failure::Failure;
@@ -32,7 +31,7 @@ pub(super) fn conclude(options: &Run, prepared: Prepared, ended: Ended) -> Resul
     }
 }
 
-/// Writes the reports, and returns what they are about.
+/// Reads the records and writes the reports. Returns the contents of the records.
 fn report(options: &Run, prepared: Prepared, ended: Ended) -> Result<Audit, Failure> {
     let Prepared { driver, records, own, given, run, .. } = prepared;
     let mut audit = Audit::read(record_files(&records).into_iter().filter(|path| own.has(path)))?;
@@ -41,10 +40,10 @@ fn report(options: &Run, prepared: Prepared, ended: Ended) -> Result<Audit, Fail
     audit.was_together = ended.was_together;
     audit.left_out.extend(ended.without_record);
     audit.has_ready_file = options.ready_file.is_some();
-    audit.ended = Some(process::Ended {
+    audit.ended = Some(process::Outcome {
         exit_code: ended.status.code(),
         signal: ended.status.signal(),
-        host: fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim_end().to_owned(),
+        host: front::host(),
         driver: driver.clone(),
     });
     if !options.quiet {

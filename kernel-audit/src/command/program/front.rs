@@ -49,8 +49,7 @@ impl Front {
         let in_words = |error: io::Error| error.to_string();
         // Several machines can share a network folder without knowing each other's locks, so each folder's name begins
         // with its machine's.
-        let machine = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        let prefix = machine.replace(|c: char| !c.is_ascii_alphanumeric(), "") + "-";
+        let prefix = host().replace(|c: char| !c.is_ascii_alphanumeric(), "") + "-";
         remove_left(parent, &prefix);
         let folder = Builder::new().prefix(&prefix).rand_bytes(12).tempdir_in(parent).map_err(in_words)?;
         let lock = File::open(&folder).map_err(in_words)?;
@@ -135,6 +134,11 @@ fn in_first_parent<T>(what: &str, make: impl Fn(&Path) -> Result<T, String>) -> 
     Err(Failure::NoFront { refused: refused.join("; ") })
 }
 
+/// Returns the name of this machine.
+pub(super) fn host() -> String {
+    fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim_end().to_owned()
+}
+
 /// Writes the part in the loader to a folder that remains. Returns its path, or why it can't be there.
 fn put_remaining(parent: &Path, name: &str, bytes: &[u8]) -> Result<PathBuf, String> {
     let in_words = |error: io::Error| error.to_string();
@@ -150,7 +154,7 @@ fn put_remaining(parent: &Path, name: &str, bytes: &[u8]) -> Result<PathBuf, Str
     Ok(file)
 }
 
-/// Returns the path of a packed auditor, which finds the hooks beside it.
+/// Returns the path of a packed auditor, which finds the hooks in its own folder.
 fn packed(auditor: &Path, hooks: &Path) -> Option<PathBuf> {
     let path = fs::canonicalize(auditor).ok()?;
     let is_beside = fs::canonicalize(hooks).is_ok_and(|hooks| hooks.parent() == path.parent());

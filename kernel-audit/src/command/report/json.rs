@@ -4,7 +4,7 @@ use kernel_registry_image::readable;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::command::process::{Audit, Ended, Process};
+use crate::command::process::{Audit, Outcome, Process};
 use crate::command::report::comparison::{KernelLoads, compare_kernels};
 use crate::command::report::groups::{self, Group};
 use crate::{Cause, record};
@@ -15,7 +15,7 @@ const SCHEMA: u32 = 2;
 struct Report<'a> {
     schema: u32,
     tool: &'static str,
-    ended: Option<&'a Ended>,
+    ended: Option<&'a Outcome>,
     findings: usize,
     causes: Vec<Value>,
     processes: Vec<ProcessEntry<'a>>,
