@@ -128,7 +128,10 @@ class Service:
 
     def work(self, connection, process):
         """Runs the model once. Returns the digest of its outputs."""
-        answer = ask(connection, "/work")
+        try:
+            answer = ask(connection, "/work")
+        except TimeoutError:
+            raise Failed(f"/work was not answered in {LONGEST_REQUEST} s") from None
         if answer["process"] != process:
             raise Failed(f"process {answer['process']} answers on a connection of process {process}")
         return answer["digest"]
@@ -240,6 +243,8 @@ def execute(way, scratch, options, seconds):
         run.digests = sorted(more.union(digests, most))
         run.code = service.stop()
     except (Failed, OSError, http.client.HTTPException) as error:
+        # The service answers before it logs why it failed.
+        time.sleep(1)
         raise Failed(f"{way}: {error or type(error).__name__}\n{service.log.read_text()[-3000:]}") from error
     finally:
         run.left = service.close()
