@@ -8,6 +8,7 @@
 pub(crate) mod front;
 
 mod asked;
+mod budget;
 mod caller;
 mod events;
 mod hang;

@@ -4,6 +4,7 @@ use cudarc::driver::sys::CUresult;
 
 use crate::options::Audit;
 use crate::record::Kind;
+use crate::watch::budget::Budget;
 use crate::watch::caller::{self, Caller};
 use crate::watch::hang::waits;
 use crate::watch::known::contexts;
@@ -31,8 +32,26 @@ pub(crate) fn slow() -> u64 {
     nanoseconds(Audit::chosen().slow)
 }
 
+/// What may be spent on slow calls. A service that waits for the GPU in each request makes hundreds of them a second, and
+/// reading a stack with its Python frames takes a quarter of a millisecond.
+static SLOW_CALLS: Budget = Budget::new();
+
 /// Records an event of this thread, with its stack. Returns the caller.
 pub(crate) fn record_event(call: Call, event: NewEvent<'_>) -> Caller {
+    if event.kind != Kind::Slow || event.is_finding {
+        return record_with_stack(call, event);
+    }
+    let begun = now();
+    if !SLOW_CALLS.affords(begun) {
+        recording::count_unlisted();
+        return Caller::default();
+    }
+    let caller = record_with_stack(call, event);
+    SLOW_CALLS.spend(now() - begun);
+    caller
+}
+
+fn record_with_stack(call: Call, event: NewEvent<'_>) -> Caller {
     let caller = caller::find(call::address(call.hook));
     let is_late = event.kind != Kind::Slow && recording::is_ready();
     write_event(NewEvent {

@@ -10,7 +10,7 @@ use super::texts::LONGEST;
 pub const MAGIC: u64 = u64::from_le_bytes(*b"kr-audit");
 /// The version of the format. A reader refuses other versions.
 #[doc(hidden)]
-pub const VERSION: u32 = 15;
+pub const VERSION: u32 = 16;
 
 /// The number of threads that can have a slot.
 #[doc(hidden)]
@@ -75,6 +75,8 @@ pub struct Header {
     /// The number of events that were left out although their number is below `room`: slow calls, so that there is room
     /// for other events, and what the disk had no room for.
     pub left_out: AtomicU64,
+    /// The number of slow calls that were only counted, because listing them takes too much of the program's time.
+    pub unlisted: AtomicU64,
     /// The Python frames of the main thread while the process makes no calls: the innermost, and the user's.
     pub main_thread: Text,
 }

@@ -47,6 +47,9 @@ pub struct Report {
     /// The number of findings among the dropped events.
     #[cfg_attr(feature = "serde", serde(rename = "findings_dropped"))]
     pub dropped_findings: u64,
+    /// The number of slow calls that were only counted, because listing them takes too much of the program's time.
+    #[cfg_attr(feature = "serde", serde(rename = "slow_unlisted"))]
+    pub unlisted: u64,
     /// The number of messages that could neither be written to the standard error output nor sent to the command.
     #[cfg_attr(feature = "serde", serde(rename = "messages_dropped"))]
     pub unsaid: u64,

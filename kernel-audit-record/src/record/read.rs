@@ -71,6 +71,7 @@ pub fn read(bytes: &[u8]) -> Result<Report, NotRead> {
         stretches,
         dropped: events.saturating_sub(room).saturating_add(header(offset_of!(Header, left_out))),
         dropped_findings: header(offset_of!(Header, dropped_findings)),
+        unlisted: header(offset_of!(Header, unlisted)),
         unsaid: header(offset_of!(Header, unsaid)),
         lacks_thread: header(offset_of!(Header, lacks_thread)) != 0,
         activity,

@@ -227,6 +227,10 @@ impl Process {
             ),
             (report.dropped_findings, "of these are findings"),
             (
+                report.unlisted,
+                "more slow calls were only counted, because listing them takes too much of the program's time: a higher `--slow` leaves them out",
+            ),
+            (
                 report.unsaid,
                 "messages could neither be written to the standard error output nor sent to the command",
             ),

@@ -391,6 +391,20 @@ fn slow_calls_leave_room_for_loads() {
     assert!(report["processes"][0]["events_dropped"].as_u64() > Some(30), "{report:#}");
 }
 
+/// Listing a slow call takes longer than many a call.
+#[test]
+fn slow_calls_are_listed_as_far_as_that_costs_little() {
+    needs_python!();
+    let program = python("for _ in range(20_000): cuda.cuStreamSynchronize(None)");
+    let (output, report) = audit(&["--slow", "0"], &["python3", "-c", &program]);
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let (listed, unlisted) = (events(&report, "slow").len(), &report["processes"][0]["slow_unlisted"]);
+    let unlisted = unlisted.as_u64().expect("a number");
+    assert!(listed > 20 && unlisted > 5_000 && listed as u64 + unlisted >= 20_000, "{listed} {unlisted}");
+    assert!(said.contains(&format!("{unlisted} more slow calls were only counted")), "{said}");
+}
+
 #[test]
 fn threads_launch_while_their_process_is_forked() {
     needs_python!();

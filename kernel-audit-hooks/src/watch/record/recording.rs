@@ -323,6 +323,11 @@ pub(crate) fn mark_kernel_registry() {
     }
 }
 
+/// Counts a slow call that is not listed.
+pub(crate) fn count_unlisted() {
+    record().header.unlisted.fetch_add(1, Ordering::Relaxed);
+}
+
 /// Records an event, if there is room.
 pub(crate) fn write_event(new: NewEvent<'_>) -> Option<&'static RawEvent> {
     write_with(&new.subject.fields(), new)
