@@ -28,6 +28,10 @@ class Shipped:
     bytes: int
 
     @property
+    def workers(self):
+        return int(self.command[self.command.index("--workers") + 1])
+
+    @property
     def preload(self):
         return self.entrypoint[self.entrypoint.index("--preload") + 1]
 
