@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Runs a service in the container that examples/production describes, without Docker or Kubernetes: in namespaces of its own, without root, capabilities
-and inherited variables, with a read-only root and a small /tmp mounted with noexec. First root records into the image, and the service's user
-preloads that; then the user records into /tmp. Nothing may be late or refused, no warning may appear, and only files that were asked for
-may be left in /tmp.
+"""Runs a service in the container that examples/production describes, without Docker or Kubernetes: in namespaces of its own, without root,
+capabilities and inherited variables, with a read-only root and a small /tmp mounted with noexec. First root records into the image, and the
+service's user preloads that; then the user records into /tmp. Nothing may be late or refused, no warning may appear, and only files that
+were asked for may be left in /tmp.
 
     tests/services/container.py FOLDER
 
@@ -94,8 +94,8 @@ def inside(container, user, folder):
     words += [f"PYTHONPATH={PACKAGES}:{AUDIT}", "PYTHONDONTWRITEBYTECODE=1", f"LD_LIBRARY_PATH={TOOL}/sim:{PYTHON}/lib", f"SERVICE_FOLDER={folder}"]
     if user == "root":
         return words
-    ours = ["setpriv", f"--reuid={container.user}", f"--regid={container.group}", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs"]
-    return ours + words
+    own = [f"--reuid={container.user}", f"--regid={container.group}", "--clear-groups"]
+    return ["setpriv", *own, "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs", *words]
 
 
 class Contained(Service):

@@ -81,7 +81,8 @@ def read():
     assert container["securityContext"] == SECURITY, f"container.py sets up {SECURITY}"
     (mount,) = container["volumeMounts"]
     memory = volume["emptyDir"]
-    assert mount["name"] == volume["name"] and memory["medium"] == "Memory" and memory["sizeLimit"].endswith("Mi"), f"container.py doesn't know {volume}"
+    assert mount["name"] == volume["name"], f"the container doesn't mount {volume}"
+    assert memory["medium"] == "Memory" and memory["sizeLimit"].endswith("Mi"), f"container.py doesn't know {volume}"
     user, _, group = values["USER"].partition(":")
     # Kubernetes can't know whether a user with a name is root.
     assert user.isdecimal() and group.isdecimal() and int(user) > 0, f"`USER {values['USER']}` has to be two numbers, and not root"
