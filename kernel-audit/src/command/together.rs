@@ -1,7 +1,7 @@
 //! Finds hangs of several processes: which processes cannot go on, and which may wait for these. The ranks of a job work together; of
 //! other processes only the time of their hangs is known.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::fs;
 use std::io::Read;
@@ -20,6 +20,9 @@ use crate::rules;
 
 /// How often the records of running processes are read.
 pub(crate) const STEP: Duration = Duration::from_millis(250);
+
+/// The most temporary records of processes that have ended. Each takes 0.1 to 0.3 MiB, and a container may have 16.
+const MOST_ENDED: usize = 32;
 
 /// The most processes that are listed.
 const PROCESSES: usize = 8;
@@ -179,6 +182,10 @@ pub(crate) struct Running {
     /// Records that are not followed, because their processes have ended: before the first look, or later if the
     /// program of this command started them.
     ended: HashSet<PathBuf>,
+    /// The records of ended processes, the oldest first, if nobody keeps the records.
+    temporary: Option<VecDeque<PathBuf>>,
+    /// How many of these were removed.
+    removed: usize,
     /// How long each hang had taken at the last look. A killed process's hang stops growing, so it is not reported again.
     took: HashMap<Key, u64>,
     said: HashSet<Key>,
@@ -239,8 +246,17 @@ fn is_mapped(maps: &Path, inode: u64) -> bool {
 
 impl Running {
     /// Follows the processes of a program that this command runs.
-    pub(crate) fn follow_program(records: PathBuf, own: Own, run: HowRun) -> Self {
-        Running { folders: vec![records], own: Some(own), run, ..Running::default() }
+    pub(crate) fn follow_program(records: PathBuf, own: Own, run: HowRun, are_kept: bool) -> Self {
+        let temporary = (!are_kept).then(VecDeque::new);
+        Running { folders: vec![records], own: Some(own), run, temporary, ..Running::default() }
+    }
+
+    /// Returns a sentence on the records that were removed, if any.
+    pub(crate) fn removed(&self) -> Option<String> {
+        let Running { removed, .. } = self;
+        (*removed > 0).then(|| {
+            format!("{removed} processes ended so long ago that their records were removed: `--records FOLDER` keeps all")
+        })
     }
 
     /// Follows processes that other commands run.
@@ -281,9 +297,18 @@ impl Running {
                 // Where the file system has no holes, the record stays large.
                 let _ = followed.tail.inode().map(|inode| trim(path, inode));
                 self.ended.insert(path.clone());
+                self.temporary.iter_mut().for_each(|ended| ended.push_back(path.clone()));
             }
             stays
         });
+        let Some(temporary) = &mut self.temporary else { return };
+        while temporary.len() > MOST_ENDED
+            && let Some(oldest) = temporary.pop_front()
+        {
+            self.removed += usize::from(fs::remove_file(&oldest).is_ok());
+            // A later process can have the same number.
+            self.ended.remove(&oldest);
+        }
     }
 
     /// Reads the records. Returns a text on the hangs if some were not reported before.

@@ -111,27 +111,52 @@ fn no_other_user_can_recreate_the_folder_in_front_of_the_driver() {
 
 #[test]
 fn a_killed_command_leaves_nothing_for_long() {
-    let own = tempfile::tempdir().expect("a folder");
-    let own = own.path();
-    let mut command = packed();
-    command.env("XDG_CACHE_HOME", own).args(["sh", "-c", "kill -KILL $PPID"]);
-    assert!(!command.status().expect("the tool runs").success());
-    let left = || {
-        let folders = fs::read_dir(own).expect("it is there").flatten().map(|entry| entry.path());
-        folders.flat_map(|folder| fs::read_dir(folder).expect("a folder").flatten()).map(|entry| entry.path())
+    let [own, temporary] = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
+    let (own, temporary) = (own.path(), temporary.path());
+    let in_own = |mut command: Command| {
+        command.env("XDG_CACHE_HOME", own).env("TMPDIR", temporary);
+        command
     };
-    assert_eq!(left().count(), 1, "it is killed, and cannot clean up");
-    let aged = Command::new("touch").args(["-d", "2 hours ago"]).args(left()).status();
-    assert!(aged.expect("touch runs").success());
-    // The folder of the running command is made to look as old.
-    let looks = "front=${LD_LIBRARY_PATH%%:*}; touch -d '2 hours ago' \"$front\"
-        env -u KERNEL_REGISTRY_AUDIT_DRIVER \"$0\" kernels audit --sim true; test -d \"$front\"";
-    let mut command = packed();
+    let killed = in_own(packed()).args(["sh", "-c", "kill -KILL $PPID"]).status();
+    assert!(!killed.expect("the tool runs").success());
+    let files = |folder: &Path| {
+        fs::read_dir(folder).expect("a folder").flatten().map(|entry| entry.path()).collect::<Vec<_>>()
+    };
+    let left = || files(own).iter().flat_map(|folder| files(folder)).count();
+    assert_eq!((left(), files(temporary).len()), (1, 1), "it is killed, and cannot clean up");
+    // The folders of a running command remain.
+    let looks = "front=${LD_LIBRARY_PATH%%:*}; cd -P \"$front/records\"
+        env -u KERNEL_REGISTRY_AUDIT_DRIVER \"$0\" kernels audit --sim true; test -d \"$front\" && test -d \"$PWD\"";
+    let mut command = in_own(packed());
     let tool = command.get_program().to_owned();
-    let output = command.env("XDG_CACHE_HOME", own).args(["sh", "-c", looks]).arg(tool).output();
-    let output = output.expect("the tool runs");
+    let output = command.args(["sh", "-c", looks]).arg(tool).output().expect("the tool runs");
     assert!(output.status.success(), "{}", text(&output.stderr));
-    assert_eq!(left().count(), 0);
+    assert_eq!((left(), files(temporary)), (0, vec![]));
+}
+
+/// The `/tmp` of a container can be small, and a server may replace its workers for weeks.
+#[test]
+fn records_of_processes_that_ended_long_ago_are_removed() {
+    needs_python!();
+    let worker = "import ctypes; ctypes.CDLL('libcuda.so.1').cuCtxSynchronize()";
+    let server = r#"for _ in $(seq $1); do python3 -c "$0"; done; sleep 1; ls "$KERNEL_REGISTRY_AUDIT_RECORDS" | grep -c '[.]rec$'"#;
+    let run = |workers: &str, options: &[&str]| {
+        let mut command = packed();
+        let output = command
+            .args(options)
+            .args(["bash", "-c", server, worker, workers])
+            .output()
+            .expect("the tool runs");
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let count: usize = text(&output.stdout).trim().parse().expect("a number");
+        (count, text(&output.stderr).to_owned())
+    };
+    let (count, said) = run("40", &[]);
+    assert!((32..38).contains(&count), "{count}");
+    let removed = format!("{} processes ended so long ago that their records were removed", 40 - count);
+    assert!(said.contains(&removed), "{removed}: {said}");
+    let records = scratch_folder();
+    assert_eq!(run("34", &["--records", records.to_str().expect("a path")]).0, 34);
 }
 
 #[test]

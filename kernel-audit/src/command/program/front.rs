@@ -8,13 +8,12 @@ use std::fs::{self, File, Permissions};
 use std::io::{self, ErrorKind};
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use kernel_registry_command::folder;
 use kernel_registry_command::libraries;
-use tempfile::{Builder, TempDir};
+use tempfile::Builder;
 
 use crate::command::failure::Failure;
 use crate::command::trust::{own_folder, user};
@@ -29,12 +28,15 @@ const REMAINS: &str = "loader-";
 /// The file in them.
 const AUDITOR: &str = "libkernel_registry_auditor.so";
 
-/// The age below which a folder remains, because its command may not have locked it yet.
-const YOUNG: Duration = Duration::from_secs(3600);
+/// The prefix of a folder that its command has yet to lock.
+const NEW: &str = ".new-";
+
+/// The link to the folder for records.
+const RECORDS: &str = "records";
 
 /// The folder of one command. It is removed when the command ends.
 pub(crate) struct Front {
-    folder: TempDir,
+    folder: PathBuf,
     /// The lock of the folder, held as long as the command runs.
     _lock: File,
 }
@@ -51,15 +53,20 @@ impl Front {
         // with its machine's.
         let prefix = host().replace(|c: char| !c.is_ascii_alphanumeric(), "") + "-";
         remove_left(parent, &prefix);
-        let folder = Builder::new().prefix(&prefix).rand_bytes(12).tempdir_in(parent).map_err(in_words)?;
+        let folder = Builder::new().prefix(NEW).rand_bytes(12).tempdir_in(parent).map_err(in_words)?;
         let lock = File::open(&folder).map_err(in_words)?;
         // An error does not matter: where nothing can be locked, nothing is removed either.
         let _ = lock.try_lock();
-        Ok(Front { folder, _lock: lock })
+        // Other commands remove folders with the prefix that nobody has locked.
+        let name = folder.path().file_name().unwrap_or_default().to_string_lossy().replacen(NEW, &prefix, 1);
+        let path = parent.join(name);
+        fs::rename(&folder, &path).map_err(in_words)?;
+        let _ = folder.keep();
+        Ok(Front { folder: path, _lock: lock })
     }
 
     pub(crate) fn path(&self) -> &Path {
-        self.folder.path()
+        &self.folder
     }
 
     /// Returns a word that no other command has, the end of the folder's name.
@@ -112,9 +119,15 @@ impl Front {
 
     /// Creates a link in the folder, which no other user can replace, and returns its path.
     pub(crate) fn link(&self, to: &Path) -> Result<PathBuf, Failure> {
-        let link = self.path().join("records");
+        let link = self.path().join(RECORDS);
         symlink(to, &link).map_err(Failure::not_written(&link))?;
         Ok(link)
+    }
+}
+
+impl Drop for Front {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
@@ -174,18 +187,23 @@ fn may_execute(folder: &Path) -> io::Result<bool> {
     }
 }
 
-/// Removes the folders that killed commands have left.
+/// Removes the folders that killed commands have left, and their records: a container that is killed again and again
+/// would fill its small temporary folder.
 fn remove_left(parent: &Path, prefix: &str) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
-        let age = entry.metadata().and_then(|its| its.modified()).ok().and_then(|at| at.elapsed().ok());
-        let name = entry.file_name();
+        let (name, path) = (entry.file_name(), entry.path());
         let name = name.to_string_lossy();
         if name.starts_with(prefix)
             && !name.starts_with(REMAINS)
-            && age.is_some_and(|age| age > YOUNG)
-            && File::open(entry.path()).is_ok_and(|folder| folder.try_lock().is_ok())
+            && File::open(&path).is_ok_and(|folder| folder.try_lock().is_ok())
         {
-            let _ = fs::remove_dir_all(entry.path());
+            let records = fs::read_link(path.join(RECORDS));
+            // Another user can have taken the name of a folder that a cleaner has removed.
+            let is_own = |folder: &PathBuf| fs::symlink_metadata(folder).is_ok_and(|its| its.uid() == user());
+            if let Some(records) = records.ok().filter(is_own) {
+                let _ = fs::remove_dir_all(records);
+            }
+            let _ = fs::remove_dir_all(path);
         }
     }
 }

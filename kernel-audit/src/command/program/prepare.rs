@@ -41,9 +41,16 @@ pub(super) struct Prepared {
     pub(super) messages: Option<Messages>,
     pub(super) run: HowRun,
     /// The folder for records that nobody keeps.
-    _temporary: Option<TempDir>,
+    temporary: Option<TempDir>,
     /// The folder with the stub. It has a link to the temporary folder, and goes after that.
     _front: Front,
+}
+
+impl Prepared {
+    /// Returns whether the user keeps the records.
+    pub(super) fn keeps_records(&self) -> bool {
+        self.temporary.is_none()
+    }
 }
 
 /// Prepares a run of a program. `words` follow the file of this command on the command line.
@@ -85,7 +92,7 @@ pub(super) fn prepare(
     let stub = SharedObject { name: "libcuda.so.1", constants, needed: &needed, ..SharedObject::default() };
     front.put(&stub.bytes())?;
     let (own, run) = (Own::after(&records, front.run()), how_run(options, words, given.is_some()));
-    Ok(Prepared { command, driver, records, own, given, messages, run, _temporary: temporary, _front: front })
+    Ok(Prepared { command, driver, records, own, given, messages, run, temporary, _front: front })
 }
 
 /// Returns the folder for records. It's temporary unless the user keeps the records.

@@ -25,7 +25,7 @@ pub(super) struct Ended {
     pub(super) was_together: bool,
     /// Whether Ctrl-C ended the program.
     pub(super) was_interrupted: bool,
-    /// A sentence for each process without a record.
+    /// A sentence for each process without a record, and one for those whose records were removed.
     pub(super) without_record: Vec<String>,
 }
 
@@ -39,12 +39,13 @@ pub(super) fn replace_with(program: &OsStr, arguments: &[OsString]) -> Failure {
 
 /// Runs the program to its end.
 pub(super) fn supervise(prepared: &mut Prepared) -> Result<Ended, Failure> {
+    let are_kept = prepared.keeps_records();
     let Prepared { command, records, own, run, .. } = prepared;
     let blocked = signals::outlive(command);
     let program = command.get_program().to_owned();
     let mut running = command.spawn().map_err(|source| Shared::NotRun { program, source })?;
     signals::program_runs(running.id(), blocked);
-    let mut processes = Running::follow_program(records.clone(), own.clone(), run.clone());
+    let mut processes = Running::follow_program(records.clone(), own.clone(), run.clone(), are_kept);
     let mut hangs =
         Hangs { records: records.clone(), own: own.clone(), run: run.clone(), said: HashSet::new() };
     let mut messages = prepared.messages.take();
@@ -52,6 +53,7 @@ pub(super) fn supervise(prepared: &mut Prepared) -> Result<Ended, Failure> {
     let status = thread::scope(|scope| {
         let (running_still, has_ended) = mpsc::channel::<()>();
         let (messages, hangs, was_together) = (&mut messages, &mut hangs, &mut was_together);
+        let processes = &mut processes;
         let looks = scope.spawn(move || {
             while has_ended.recv_timeout(together::STEP) == Err(RecvTimeoutError::Timeout) {
                 messages.iter_mut().for_each(|messages| hangs.say(messages.say(), true));
@@ -76,6 +78,7 @@ pub(super) fn supervise(prepared: &mut Prepared) -> Result<Ended, Failure> {
         hangs.say(messages.say(), false);
         messages.without_record()
     });
-    let without_record = without_record.unwrap_or_default();
+    let mut without_record = without_record.unwrap_or_default();
+    without_record.extend(processes.removed());
     Ok(Ended { status, said: hangs.said, was_together, was_interrupted, without_record })
 }
