@@ -219,6 +219,21 @@ def walks(container):
         yield from recorded(container, "user", "recorded-by-the-user", preload)
         yield from preloaded(container, "preloaded-again", preload)
 
+    def killed():
+        # Kubernetes keeps /tmp when it starts a container again.
+        for number in range(12):
+            service = Contained(container, "user", f"killed-{number}", container.entrypoint)
+            try:
+                service.wait_until_healthy(container.workers)
+                service.ask_all(["/", "/work"], 5, container.workers)
+                service.stop(signal.SIGKILL)
+            finally:
+                service.close()
+        now = os.statvfs(container.temporary)
+        if (now.f_blocks - now.f_bfree) * now.f_frsize > MOST:
+            yield "the records of killed containers stay"
+        yield from preloaded(container, "after-kills", container.preload)
+
     yield "root records into the image", list(temporary(container, in_the_image))
     # A build gets the modes of a checkout, however lax they are.
     run("chmod", "-R", "a+w", IMAGE / "record")
@@ -227,6 +242,7 @@ def walks(container):
     make_read_only(IMAGE)
     yield "a user reads the image's record", list(temporary(container, shipped_record))
     yield "a user records into /tmp and reads that", list(temporary(container, own_record))
+    yield "a container is killed again and again", list(temporary(container, killed))
 
 
 def main():
