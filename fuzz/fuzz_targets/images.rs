@@ -1,11 +1,14 @@
 //! Fuzzes the image reader: for any bytes the reader must end, must not panic, and must give consistent answers. Separable images are
 //! also cut into pieces, and each piece is read.
 //!
-//! Seed the fuzzer with the real images in `kernel-registry-image/tests/images`.
+//! The same bytes are read as a core dump of a GPU.
+//!
+//! Seed the fuzzer with the real images in `kernel-registry-image/tests/images`, and with the unpacked dumps in `kernel-registry-image/tests/dumps`.
 
 #![no_main]
 
 use kernel_registry_cuda::ptx;
+use kernel_registry_image::dump;
 use kernel_registry_image::{Signature, VariantKind, near, read};
 use libfuzzer_sys::fuzz_target;
 
@@ -14,6 +17,10 @@ fuzz_target!(|bytes: &[u8]| {
         if let Some(signature) = Signature::parse(symbol) {
             assert!(signature.to_string().len() <= 64 * symbol.len() + 256);
         }
+    }
+    if let Ok(dump) = dump::read(bytes) {
+        let places = dump.grids.iter().flat_map(|grid| &grid.places);
+        assert!(places.map(|place| place.threads).sum::<u64>() <= bytes.len() as u64 / 56);
     }
     match read(bytes) {
         Ok(image) => {

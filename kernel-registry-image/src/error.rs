@@ -11,6 +11,9 @@ use kernel_registry_format::{Printable, is_control};
 pub enum Error {
     /// The bytes are neither PTX text nor a cubin nor a fatbin.
     NotAnImage,
+    /// The bytes are no core dump of a GPU.
+    #[cfg(feature = "dump")]
+    NotADump,
     /// The bytes are an ELF file without CUDA machine code, such as a program or library of the host.
     OtherElf {
         /// The machine in the file's header; 190 would be CUDA.
@@ -102,6 +105,11 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::NotAnImage => f.write_str("not a kernel image: neither PTX text nor a cubin nor a fatbin"),
+            #[cfg(feature = "dump")]
+            Error::NotADump => f.write_str(
+                "not a core dump of a GPU: cuda-gdb's `generate-core-file` writes one, and the driver if \
+                 CUDA_ENABLE_COREDUMP_ON_EXCEPTION is 1",
+            ),
             Error::OtherElf { machine } => write!(
                 f,
                 "not a kernel image: an ELF file for machine {machine}, while cubins are for machine 190"

@@ -37,6 +37,8 @@ mod bytes;
 pub mod comparison;
 mod cubin;
 mod cuda_type;
+#[cfg(feature = "dump")]
+pub mod dump;
 mod elf;
 pub mod embedded;
 mod entry;

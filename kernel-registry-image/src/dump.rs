@@ -1,0 +1,249 @@
+//! Reads core dumps of GPUs: which kernels run, and where in their code each thread is.
+//!
+//! The driver writes such a dump for `CUDA_ENABLE_COREDUMP_ON_EXCEPTION` and
+//! `CUDA_ENABLE_USER_TRIGGERED_COREDUMP`, and cuda-gdb for `generate-core-file`. [`read`] needs neither the
+//! program nor the GPU: a dump has the loaded images, with the lines of their code if they were compiled with
+//! `-lineinfo`. Dumps needn't be trusted, like images.
+//!
+//! ```no_run
+//! let dump = kernel_registry_image::dump::read(&std::fs::read("core.nvcudmp")?)?;
+//! for grid in &dump.grids {
+//!     println!("{}: {} of {} blocks are resident", grid.kernel, grid.resident, grid.blocks());
+//!     for place in &grid.places {
+//!         println!("  {} threads at {}", place.threads, place.frames[0]);
+//!     }
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod code;
+mod exception;
+mod lines;
+mod tables;
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::fmt;
+
+use crate::Error;
+use crate::signature::readable;
+use code::Code;
+pub use code::{Frame, Line};
+pub use exception::Exception;
+use tables::{Kind, Row, Tables};
+
+/// The most calls in each other that are read.
+const DEPTH: usize = 64;
+
+/// A core dump of GPUs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Dump {
+    /// The GPUs that the program used.
+    pub devices: Vec<Device>,
+    /// The running kernels, in the order of their launches.
+    pub grids: Vec<Grid>,
+}
+
+/// A GPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Device {
+    /// The name, such as `NVIDIA H200`.
+    pub name: String,
+    /// The compute capability.
+    pub capability: (u32, u32),
+    /// The number of multiprocessors.
+    pub multiprocessors: u32,
+}
+
+/// A running kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Grid {
+    /// The index of its GPU.
+    pub device: usize,
+    /// The number that the driver gave to the launch.
+    pub number: u64,
+    /// The kernel's symbol, or its address if no image has a name for it.
+    pub kernel: String,
+    /// The blocks of the launch in each dimension.
+    pub grid: [u32; 3],
+    /// The threads of a block in each dimension.
+    pub block: [u32; 3],
+    /// The host's thread that made the context or launched the kernel, as Linux numbers it.
+    pub host_thread: u32,
+    /// How many blocks have a multiprocessor.
+    pub resident: u64,
+    /// Where the resident threads are, most threads first.
+    pub places: Vec<Place>,
+    /// The threads that ended the kernel, in the order of their blocks.
+    pub faults: Vec<Fault>,
+}
+
+impl Grid {
+    /// Returns the number of blocks of the launch.
+    pub fn blocks(&self) -> u64 {
+        self.grid.iter().fold(1, |product, blocks| product.saturating_mul((*blocks).into()))
+    }
+}
+
+/// A place in a kernel's code, and the threads there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Place {
+    /// The functions, the innermost first. There's at least one.
+    pub frames: Vec<Frame>,
+    /// The number of threads.
+    pub threads: u64,
+    /// One of the threads.
+    pub example: Thread,
+}
+
+/// A thread of a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Thread {
+    /// The index of the block.
+    pub block: [u32; 3],
+    /// The index in the block.
+    pub thread: [u32; 3],
+}
+
+/// A thread that ended its kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Fault {
+    /// What it did.
+    pub exception: Exception,
+    /// The thread.
+    pub thread: Thread,
+    /// The functions, the innermost first. There's at least one.
+    pub frames: Vec<Frame>,
+}
+
+impl fmt::Display for Thread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ([x, y, z], [tx, ty, tz]) = (self.block, self.thread);
+        write!(f, "thread ({tx},{ty},{tz}) of block ({x},{y},{z})")
+    }
+}
+
+/// Returns whether the bytes begin like a core dump of a GPU.
+pub fn is_dump(bytes: &[u8]) -> bool {
+    tables::is_dump(bytes)
+}
+
+/// Reads a core dump.
+///
+/// # Errors
+///
+/// The bytes are another file, or the dump is cut off or damaged.
+pub fn read(bytes: &[u8]) -> Result<Dump, Error> {
+    let tables = Tables::read(bytes)?;
+    let code = Code::index(tables.images())?;
+    let mut grids: Vec<_> = tables.rows(Kind::Grids).map(|row| grid(&row, &code)).collect();
+    let found = threads(&tables, &mut grids);
+    for (grid, faults) in grids.iter_mut().zip(found.faults) {
+        let fault = |(exception, thread, stack): (_, _, Vec<u64>)| Fault {
+            exception,
+            thread,
+            frames: code.frames(&stack),
+        };
+        grid.faults = faults.into_iter().map(fault).collect();
+        grid.faults.sort_by_key(|fault| fault.thread);
+    }
+    for (grid, stacks) in grids.iter_mut().zip(found.stacks) {
+        grid.places = places(stacks, &code);
+    }
+    grids.sort_by_key(|grid| (grid.device, grid.number));
+    Ok(Dump { devices: tables.devices(), grids })
+}
+
+/// Threads by their stacks, which are addresses: the innermost function's next instruction, then where its callers go on.
+type Stacks = HashMap<Vec<u64>, (u64, Thread)>;
+
+/// What the threads of each grid do.
+struct Found {
+    stacks: Vec<Stacks>,
+    faults: Vec<Vec<(Exception, Thread, Vec<u64>)>>,
+}
+
+/// Finds the threads of the grids, and counts the blocks.
+fn threads(tables: &Tables<'_>, grids: &mut [Grid]) -> Found {
+    let index: HashMap<_, _> =
+        grids.iter().enumerate().map(|(index, grid)| ((grid.device, grid.number), index)).collect();
+    let mut found = Found { stacks: vec![Stacks::new(); grids.len()], faults: vec![Vec::new(); grids.len()] };
+    let mut blocks = HashMap::new();
+    for row in tables.rows(Kind::Blocks) {
+        if let Some(grid) = index.get(&(tables.device_of_block(&row), row.u64(0))) {
+            grids[*grid].resident += 1;
+            blocks.insert((row.section, row.index), (*grid, [8, 12, 16].map(|offset| row.u32(offset))));
+        }
+    }
+    let warps: HashMap<_, _> = tables.rows(Kind::Warps).map(|row| ((row.section, row.index), row)).collect();
+    for lane in tables.rows(Kind::Lanes) {
+        let Some(warp) = warps.get(&lane.parent) else { continue };
+        let Some((grid, block)) = blocks.get(&warp.parent) else { continue };
+        let thread = Thread { block: *block, thread: [20, 24, 28].map(|offset| lane.u32(offset)) };
+        let is_broken = warp.u32(20) != 0;
+        let exception = Exception::new(lane.u32(32)).or(is_broken.then_some(Exception::Trap));
+        // The next instruction can be behind the one that failed.
+        let failed = Some(warp.u64(0)).filter(|_| exception.is_some() && warp.u32(24) != 0);
+        let mut stack = vec![failed.unwrap_or(lane.u64(0))];
+        stack.extend(tables.returns(&lane).take(DEPTH));
+        if let Some(exception) = exception {
+            found.faults[*grid].push((exception, thread, stack.clone()));
+        }
+        let (threads, example) = found.stacks[*grid].entry(stack).or_insert((0, thread));
+        *threads += 1;
+        *example = thread.min(*example);
+    }
+    found
+}
+
+/// Puts threads at one line together, or in one function without lines.
+fn places(stacks: Stacks, code: &Code<'_>) -> Vec<Place> {
+    let mut places = HashMap::new();
+    for (stack, (threads, example)) in stacks {
+        let frames = code.frames(&stack);
+        let key: Vec<_> = frames.iter().map(Frame::without_offset).collect();
+        let place = places.entry(key).or_insert(Place { frames, threads: 0, example });
+        place.threads += threads;
+        place.example = place.example.min(example);
+    }
+    let mut places: Vec<_> = places.into_values().collect();
+    places.sort_by_key(|place| (Reverse(place.threads), place.example));
+    places
+}
+
+fn grid(row: &Row<'_>, code: &Code<'_>) -> Grid {
+    let entry = row.u64(24);
+    let dimensions = |offset: usize| [0, 4, 8].map(|more| row.u32(offset + more));
+    Grid {
+        device: row.parent.1,
+        number: row.u64(0),
+        kernel: code.function(entry).map_or_else(|| format!("{entry:#x}"), |(name, _)| name.to_owned()),
+        grid: dimensions(72),
+        block: dimensions(84),
+        host_thread: row.u32(100),
+        resident: 0,
+        places: Vec::new(),
+        faults: Vec::new(),
+    }
+}
+
+impl fmt::Display for Frame {
+    /// Writes the function as C++ has it, and the line, or else the offset.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let function = readable(&self.function);
+        match &self.line {
+            Some(Line { file, line }) => write!(f, "{}:{line} {function}", short(file)),
+            None => write!(f, "{function}+{:#x}", self.offset),
+        }
+    }
+}
+
+/// Returns the name of a file without its folder.
+fn short(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}

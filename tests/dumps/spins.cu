@@ -1,0 +1,160 @@
+// Kernels that don't end for some seconds, and kernels that fault.
+//
+//     spins CASE SECONDS
+//
+// Cases: flag, barrier, two, replay, computes, address, misaligned, assert, trap. With LATE=1 a thread loads a module while the
+// kernel runs. Prints `running` when the kernel has started, and the result of waiting for it. No kernel runs longer than SECONDS.
+#include <cuda.h>
+#include <cassert>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <cuda_runtime.h>
+#include <thread>
+
+typedef unsigned long long u64;
+
+__device__ __forceinline__ u64 now() {
+    u64 nanoseconds;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(nanoseconds));
+    return nanoseconds;
+}
+
+// Inlined into the kernels that wait for a flag.
+__device__ __forceinline__ bool wait_for(volatile unsigned *flag, u64 until) {
+    while (*flag == 0) {
+        if (now() > until)
+            return false;
+    }
+    return true;
+}
+
+// A function of its own, so that a dump has a frame for it.
+__device__ __noinline__ bool wait_until_set(volatile unsigned *flag, u64 until) {
+    return wait_for(flag, until);
+}
+
+__global__ void waits_for_flag(unsigned *flag, unsigned *out, u64 nanoseconds) {
+    u64 until = now() + nanoseconds;
+    if (threadIdx.x < 32)
+        out[threadIdx.x] = wait_until_set(flag, until);
+    else
+        out[threadIdx.x] = wait_for(flag, until);
+}
+
+// A barrier of all blocks, which needs all of them to be resident.
+__global__ void barrier_of_blocks(unsigned *arrived, unsigned *out, u64 nanoseconds) {
+    extern __shared__ char room[];
+    u64 until = now() + nanoseconds;
+    if (threadIdx.x == 0) {
+        atomicAdd(arrived, 1);
+        while (*(volatile unsigned *)arrived < gridDim.x && now() < until) {
+        }
+        out[0] = room[0];
+    }
+    __syncthreads();
+}
+
+__global__ void computes(float *out, u64 nanoseconds) {
+    u64 until = now() + nanoseconds;
+    float x = threadIdx.x;
+    while (now() < until) {
+        _Pragma("unroll 1") for (int i = 0; i < 1000; i++)
+            x = x * 1.0001f + 0.5f;
+        _Pragma("unroll 1") for (int i = 0; i < 1000; i++)
+            x = __sinf(x);
+    }
+    out[threadIdx.x] = x;
+}
+
+__global__ void writes_beyond(unsigned *out) {
+    if (threadIdx.x == 7)
+        out[1ull << 40] = 1;
+}
+
+__global__ void writes_misaligned(char *out) {
+    if (threadIdx.x == 7)
+        *(unsigned *)(out + 1) = 1;
+}
+
+__global__ void asserts(unsigned n) { assert(threadIdx.x != n); }
+
+__global__ void traps(unsigned n) {
+    if (threadIdx.x == n)
+        asm volatile("trap;");
+}
+
+__global__ void late() {}
+
+static void check(cudaError_t error, const char *what) {
+    if (error) {
+        printf("%s: %s\n", what, cudaGetErrorName(error));
+        fflush(stdout);
+        exit(3);
+    }
+}
+
+int main(int count, char **words) {
+    if (count < 3)
+        return 2;
+    const char *which = words[1];
+    u64 nanoseconds = (u64)(atof(words[2]) * 1e9);
+    auto is = [&](const char *name) { return strcmp(which, name) == 0; };
+    unsigned *out, *flag, *host, n = 7;
+    check(cudaMalloc(&out, 1 << 20), "cudaMalloc");
+    check(cudaMemset(out, 0, 1 << 20), "cudaMemset");
+    check(cudaHostAlloc(&host, 4, cudaHostAllocMapped), "cudaHostAlloc");
+    *host = 0;
+    check(cudaHostGetDevicePointer(&flag, host, 0), "cudaHostGetDevicePointer");
+    cudaStream_t first, second;
+    check(cudaStreamCreateWithFlags(&first, cudaStreamNonBlocking), "cudaStreamCreate");
+    check(cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking), "cudaStreamCreate");
+    int processors;
+    check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, 0), "cudaDeviceGetAttribute");
+    const int room = 150 << 10;
+    check(cudaFuncSetAttribute(barrier_of_blocks, cudaFuncAttributeMaxDynamicSharedMemorySize, room), "cudaFuncSetAttribute");
+    if (is("flag"))
+        waits_for_flag<<<4, 64, 0, first>>>(flag, out, nanoseconds);
+    else if (is("barrier"))
+        barrier_of_blocks<<<processors + 8, 32, room, first>>>(out, out + 1, nanoseconds);
+    else if (is("two")) {
+        barrier_of_blocks<<<processors - 32, 32, room, first>>>(out, out + 1, nanoseconds);
+        barrier_of_blocks<<<processors - 32, 32, room, second>>>(out + 64, out + 65, nanoseconds);
+    } else if (is("replay")) {
+        cudaGraph_t graph;
+        cudaGraphExec_t ready;
+        check(cudaStreamBeginCapture(first, cudaStreamCaptureModeGlobal), "cudaStreamBeginCapture");
+        waits_for_flag<<<4, 64, 0, first>>>(flag, out, nanoseconds);
+        check(cudaStreamEndCapture(first, &graph), "cudaStreamEndCapture");
+        check(cudaGraphInstantiate(&ready, graph, 0), "cudaGraphInstantiate");
+        check(cudaGraphLaunch(ready, first), "cudaGraphLaunch");
+    } else if (is("computes"))
+        computes<<<8, 64, 0, first>>>((float *)out, nanoseconds);
+    else if (is("address"))
+        writes_beyond<<<2, 64, 0, first>>>(out);
+    else if (is("misaligned"))
+        writes_misaligned<<<2, 64, 0, first>>>((char *)out);
+    else if (is("assert"))
+        asserts<<<2, 64, 0, first>>>(n);
+    else if (is("trap"))
+        traps<<<2, 64, 0, first>>>(n);
+    else
+        return 2;
+    check(cudaGetLastError(), "launch");
+    printf("running\n");
+    fflush(stdout);
+    std::thread loads;
+    if (getenv("LATE"))
+        loads = std::thread([second] {
+            std::this_thread::sleep_for(std::chrono::milliseconds(300));
+            late<<<1, 1, 0, second>>>();
+        });
+    cudaError_t ended = cudaStreamSynchronize(first);
+    printf("ended: %s\n", cudaGetErrorName(ended));
+    fflush(stdout);
+    if (loads.joinable())
+        loads.join();
+    // Ends without destructors: after a fault they only repeat the error.
+    _Exit(ended ? 1 : 0);
+}
