@@ -1,7 +1,7 @@
 //! The command `kernel-audit`, which is also `cargo kernels audit`. It runs any program with a library in front of the
 //! driver, and reports what loaded late, what took long and what did not return.
 //!
-//! `cli` parses the command line; `program`, `merge`, `watching`, `bake`, `pack` and `demo` each run one mode of the command. Processes
+//! `cli` parses the command line; `program`, `merge`, `watching`, `bake`, `pack`, `demo` and `dump` each run one mode of the command. Processes
 //! write records: `process` reads the records, `symbols` names functions in them, `together` finds hangs that several
 //! processes share. `report` writes the report, and `preload` writes a file of what was late; `replace` replaces only
 //! files that this command wrote.
@@ -9,6 +9,7 @@
 mod bake;
 mod cli;
 mod demo;
+mod dump;
 mod failure;
 mod files;
 mod how_run;
@@ -40,5 +41,6 @@ pub fn run(options: &Audit, words: &str) -> Result<(), Failure> {
         Some(Mode::Watch(watch)) => watching::watch(&watch.folders, words),
         Some(Mode::Pack(pack)) => pack::pack(pack, words),
         Some(Mode::Demo(options)) => demo::demo(options, words),
+        Some(Mode::Dump(options)) => dump::dump(options),
     }
 }

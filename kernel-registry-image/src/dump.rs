@@ -75,6 +75,9 @@ pub struct Grid {
     pub host_thread: u32,
     /// How many blocks have a multiprocessor.
     pub resident: u64,
+    /// How many blocks have started, if blocks start in the order of their indices: the index of the last resident one, plus
+    /// one.
+    pub started: u64,
     /// Where the resident threads are, most threads first.
     pub places: Vec<Place>,
     /// The threads that ended the kernel, in the order of their blocks.
@@ -85,6 +88,13 @@ impl Grid {
     /// Returns the number of blocks of the launch.
     pub fn blocks(&self) -> u64 {
         self.grid.iter().fold(1, |product, blocks| product.saturating_mul((*blocks).into()))
+    }
+
+    /// Returns a block's place in the order of all blocks.
+    fn index(&self, [x, y, z]: [u32; 3]) -> u64 {
+        let [width, height, _] = self.grid.map(u64::from);
+        let row = u64::from(z).saturating_mul(height).saturating_add(y.into());
+        row.saturating_mul(width).saturating_add(x.into())
     }
 }
 
@@ -176,8 +186,11 @@ fn threads(tables: &Tables<'_>, grids: &mut [Grid]) -> Found {
     let mut blocks = HashMap::new();
     for row in tables.rows(Kind::Blocks) {
         if let Some(grid) = index.get(&(tables.device_of_block(&row), row.u64(0))) {
-            grids[*grid].resident += 1;
-            blocks.insert((row.section, row.index), (*grid, [8, 12, 16].map(|offset| row.u32(offset))));
+            let block = [8, 12, 16].map(|offset| row.u32(offset));
+            let its = &mut grids[*grid];
+            its.resident += 1;
+            its.started = its.started.max(its.index(block).saturating_add(1));
+            blocks.insert((row.section, row.index), (*grid, block));
         }
     }
     let warps: HashMap<_, _> = tables.rows(Kind::Warps).map(|row| ((row.section, row.index), row)).collect();
@@ -227,6 +240,7 @@ fn grid(row: &Row<'_>, code: &Code<'_>) -> Grid {
         block: dimensions(84),
         host_thread: row.u32(100),
         resident: 0,
+        started: 0,
         places: Vec::new(),
         faults: Vec::new(),
     }

@@ -12,7 +12,8 @@ const ABOUT: &str = "\
 The program and its children find a library as libcuda.so.1 that stands before the driver. A command that pip did not install builds
 that library at its first use, in the target directory of the package here, or in ~/.cache. A program says that it is ready by calling
 `kernel_registry_audit_ready()`, which that library exports; in Python `kernel_audit.ready()` does, if pip installed this command, or
-else `ctypes.CDLL(\"libcuda.so.1\")` has it. A program called `merge`, `watch`, `bake`, `pack` or `demo` is run by `run`.
+else `ctypes.CDLL(\"libcuda.so.1\")` has it. A program called `merge`, `watch`, `bake`, `pack`, `demo` or
+`dump` is run by `run`.
 
 With `--preload` the program runs even if it can't be watched: whatever the audit can't do is a warning.
 
@@ -51,6 +52,8 @@ pub(crate) enum Mode {
     Pack(Pack),
     /// Show on a program that hangs what this command does: a few seconds, and no GPU
     Demo(Demo),
+    /// Say what the GPUs of a process do now: which kernels run, and where in their code
+    Dump(Dump),
 }
 
 /// Runs a program.
@@ -196,6 +199,22 @@ pub(crate) struct Pack {
     /// Build without the network
     #[arg(long)]
     pub(crate) offline: bool,
+}
+
+/// Looks at the GPUs of a process.
+#[derive(Args)]
+pub(crate) struct Dump {
+    /// The process, which need not be prepared. cuda-gdb joins it, halts its GPUs for a moment, and leaves it running
+    #[arg(value_name = "PID", required_unless_present = "core")]
+    pub(crate) process: Option<u32>,
+
+    /// Read a core dump of GPUs, which cuda-gdb or the driver has written
+    #[arg(long, value_name = "FILE", conflicts_with = "process")]
+    pub(crate) core: Option<PathBuf>,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Demonstrates the command.

@@ -60,6 +60,10 @@ pub enum Failure {
     LeftOut { count: usize },
     #[error("a thread of the audit could not be started in {} (see above), so findings may be missing", many(*.count, "case"))]
     LackThreads { count: usize },
+    #[error("process {process} can't be looked at: {why}")]
+    NotJoined { process: u32, why: String },
+    #[error("`{path}` can't be read")]
+    NoDump { path: PathBuf, source: kernel_registry_image::Error },
     #[error("the program ended with exit code {code}")]
     Failed { code: u8 },
     #[error("signal {signal} ended the program")]
@@ -87,7 +91,7 @@ impl Failure {
             Failure::Shared(failure) => failure.code(),
             Failure::WatchesFile { .. } | Failure::MergedNowhere { .. } | Failure::NoLine { .. } => 2,
             Failure::NoFolderOfMark { .. } => 3,
-            Failure::NothingToMerge { .. } | Failure::NoPreload { .. } => 6,
+            Failure::NothingToMerge { .. } | Failure::NoPreload { .. } | Failure::NoDump { .. } => 6,
             Failure::WithoutPtx { .. } => 7,
             Failure::Findings { .. } => 12,
             Failure::Failed { code } => *code,

@@ -1,0 +1,48 @@
+//! Says what a GPU does now: which kernels run, and where in their code the threads are. The least harmful source is used:
+//! cuda-gdb joins a process and leaves it running, while a core dump that the driver writes ends it.
+
+mod debugger;
+mod json;
+mod target;
+mod words;
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+
+use kernel_registry_command::{Failure as Shared, terminal};
+use kernel_registry_image::dump::{self, Dump};
+
+use super::cli;
+use super::failure::Failure;
+use target::Target;
+
+/// What was seen of the GPUs of a process.
+struct Look {
+    /// The process, unless a file is read.
+    process: Option<Target>,
+    gpus: Dump,
+}
+
+/// Prints what the GPUs of a process do, or what a core dump has.
+pub(crate) fn dump(options: &cli::Dump) -> Result<(), Failure> {
+    let look = match (&options.core, options.process) {
+        (Some(path), _) => Look { process: None, gpus: read(path)? },
+        (None, number) => join(number.unwrap_or(0))?,
+    };
+    let text = if options.json { json::text(&look) } else { look.to_string() };
+    Ok(terminal::print(|out| write!(out, "{text}"))?)
+}
+
+/// Joins a process by cuda-gdb.
+fn join(number: u32) -> Result<Look, Failure> {
+    let process = Target::find(number)?;
+    let folder = tempfile::tempdir().map_err(Failure::of_io(Path::new("the temporary folder")))?;
+    let gpus = read(&debugger::write_core(number, folder.path())?)?;
+    Ok(Look { process: Some(process), gpus })
+}
+
+fn read(path: &Path) -> Result<Dump, Failure> {
+    let bytes = fs::read(path).map_err(|source| Shared::of_io(path)(source))?;
+    dump::read(&bytes).map_err(|source| Failure::NoDump { path: path.to_owned(), source })
+}

@@ -1,0 +1,106 @@
+//! Says in words what the GPUs do.
+
+use std::fmt;
+
+use kernel_registry_command::many;
+use kernel_registry_image::Signature;
+use kernel_registry_image::dump::{Device, Fault, Frame, Grid, Line, Place};
+
+use super::Look;
+
+/// The most places of a kernel that are listed, and the most faults.
+const PLACES: usize = 12;
+const FAULTS: usize = 4;
+
+impl fmt::Display for Look {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(process) = &self.process {
+            writeln!(f, "process {}: {}", process.number, process.command)?;
+        }
+        for (index, device) in self.gpus.devices.iter().enumerate() {
+            let Device { name, capability: (major, minor), .. } = device;
+            write!(f, "GPU {index}: {name} (sm_{major}{minor})")?;
+            let grids: Vec<_> = self.gpus.grids.iter().filter(|grid| grid.device == index).collect();
+            if grids.is_empty() {
+                write!(f, ": no kernel runs")?;
+            }
+            writeln!(f)?;
+            grids.into_iter().try_for_each(|grid| kernel(f, grid, device))?;
+        }
+        if self.gpus.devices.is_empty() {
+            writeln!(f, "the process uses no GPU")?;
+        }
+        Ok(())
+    }
+}
+
+fn kernel(f: &mut fmt::Formatter<'_>, grid: &Grid, device: &Device) -> fmt::Result {
+    let threads =
+        grid.block.iter().fold(1, |product: u64, threads| product.saturating_mul((*threads).into()));
+    let blocks = many(usize::try_from(grid.blocks()).unwrap_or(usize::MAX), "block");
+    writeln!(f, "\n  {}: {blocks} of {threads} threads", function(&grid.kernel))?;
+    writeln!(f, "    {}", residency(grid, device))?;
+    for Fault { exception, thread, frames, .. } in grid.faults.iter().take(FAULTS) {
+        writeln!(f, "    FAULT: {exception} by {thread}, at {}", stack(frames))?;
+    }
+    if let more @ 1.. = grid.faults.len().saturating_sub(FAULTS) {
+        writeln!(f, "    and {more} more threads with a fault")?;
+    }
+    let width = grid.places.first().map_or(0, |place| place.threads.to_string().len());
+    for Place { frames, threads, .. } in grid.places.iter().take(PLACES) {
+        let noun = if *threads == 1 { "thread " } else { "threads" };
+        writeln!(f, "    {threads:width$} {noun} at {}", stack(frames))?;
+    }
+    let rest = grid.places.iter().skip(PLACES).map(|place| place.threads).sum::<u64>();
+    if rest > 0 {
+        writeln!(f, "    {rest:width$} threads elsewhere; `--json` has all")?;
+    }
+    Ok(())
+}
+
+/// Says which blocks have a multiprocessor. Blocks start in the order of their indices.
+fn residency(grid: &Grid, device: &Device) -> String {
+    let (blocks, resident, started) = (grid.blocks(), grid.resident, grid.started.max(grid.resident));
+    let (ended, waiting) = (started - resident, blocks.saturating_sub(started));
+    match (ended, waiting) {
+        (0, 0) => match resident {
+            1 => "its block is resident".to_owned(),
+            _ => format!("all {resident} blocks are resident"),
+        },
+        (0, _) => format!(
+            "{resident} of {blocks} blocks are resident on {} multiprocessors, none has ended, and {waiting} wait for room: if the \
+             resident ones wait for these, as in a barrier of the whole grid, the kernel never ends",
+            device.multiprocessors
+        ),
+        _ => format!(
+            "{resident} of {blocks} blocks are resident, {ended} have ended, and {waiting} have not started"
+        ),
+    }
+}
+
+/// Returns the name of a function as in C++, without its parameters.
+pub(super) fn function(symbol: &str) -> String {
+    Signature::parse(symbol).map_or_else(|| symbol.to_owned(), |signature| signature.names()[0].to_owned())
+}
+
+/// Describes where a thread is, the innermost function first.
+fn stack(frames: &[Frame]) -> String {
+    let mut text = String::new();
+    let mut last: Option<&str> = None;
+    for (index, frame) in frames.iter().enumerate() {
+        if index > 0 {
+            text += if frames[index - 1].is_inlined { ", inlined at " } else { ", called at " };
+        }
+        match &frame.line {
+            Some(Line { file, line }) => {
+                let name = file.rsplit('/').next().unwrap_or(file);
+                let place = if last == Some(name) { format!(":{line}") } else { format!("{name}:{line}") };
+                text += &place;
+                last = Some(name);
+                text += &format!(" in {}", function(&frame.function));
+            }
+            None => text += &format!("{}+{:#x}", function(&frame.function), frame.offset),
+        }
+    }
+    text
+}

@@ -1,0 +1,201 @@
+//! Tests `kernel-audit dump`: with core dumps of a real GPU, and with a program in the place of cuda-gdb.
+
+use std::fs::{self, Permissions};
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+use tests::{are_documented, cargo_kernels_command, fails, scratch_folder};
+
+/// Returns the path of a core dump.
+fn core(name: &str) -> PathBuf {
+    let packed = Path::new("../kernel-registry-image/tests/dumps").join(name).with_extension("zst");
+    let packed = fs::read(packed).expect("a dump");
+    let mut unpacked = Vec::new();
+    let mut decoder = ruzstd::decoding::StreamingDecoder::new(&*packed).expect("a header");
+    decoder.read_to_end(&mut unpacked).expect("a whole file");
+    tests::file("core", &unpacked)
+}
+
+fn dump() -> Command {
+    let mut command = cargo_kernels_command();
+    command.args(["audit", "dump"]);
+    command
+}
+
+fn printed(command: &mut Command) -> String {
+    let output = command.output().expect("the tool runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+#[test]
+fn a_core_dump_is_described() {
+    for (name, expected) in [
+        (
+            "barrier",
+            "GPU 0: NVIDIA H200 (sm_90)
+
+  barrier_of_blocks: 140 blocks of 32 threads
+    132 of 140 blocks are resident on 132 multiprocessors, none has ended, and 8 wait for room: if the resident ones wait for these, as in a barrier of the whole grid, the kernel never ends
+    4092 threads at spins.cu:56 in barrier_of_blocks
+     129 threads at spins.cu:52 in barrier_of_blocks
+       3 threads at spins.cu:20 in now, inlined at :49 in barrier_of_blocks
+",
+        ),
+        (
+            "flag",
+            "GPU 0: NVIDIA H200 (sm_90)
+
+  waits_for_flag: 4 blocks of 64 threads
+    all 4 blocks are resident
+    128 threads at spins.cu:26 in wait_for, inlined at :35 in wait_until_set, called at :41 in waits_for_flag
+    128 threads at spins.cu:26 in wait_for, inlined at :43 in waits_for_flag
+",
+        ),
+        (
+            "assert",
+            "GPU 0: NVIDIA H200 (sm_90)
+
+  asserts: 2 blocks of 64 threads
+    all 2 blocks are resident
+    FAULT: an assert that failed by thread (7,0,0) of block (0,0,0), at spins.cu:81 in asserts
+    FAULT: an assert that failed by thread (7,0,0) of block (1,0,0), at spins.cu:81 in asserts
+    2 threads at spins.cu:81 in asserts
+",
+        ),
+    ] {
+        assert_eq!(printed(dump().arg("--core").arg(core(name))), expected, "{name}");
+    }
+}
+
+#[test]
+fn the_json_is_documented() {
+    let json = printed(dump().arg("--json").arg("--core").arg(core("assert")));
+    let json: Value = serde_json::from_str(&json).expect("JSON");
+    let kernel = &json["kernels"][0];
+    let (place, fault) = (&kernel["places"][0], &kernel["faults"][0]);
+    assert_eq!((&kernel["name"], &kernel["resident"]), (&"asserts".into(), &2.into()));
+    assert_eq!(
+        (&fault["exception"], &fault["frames"][0]["line"]),
+        (&"an assert that failed".into(), &81.into())
+    );
+    are_documented(
+        &[&json, &json["devices"][0], kernel, place, fault, &place["frames"][0]],
+        include_str!("../../docs/dump-json.md"),
+    );
+}
+
+#[test]
+fn other_files_are_refused() {
+    let said =
+        fails(dump().arg("--core").arg(tests::file("core", b"no dump")).output().expect("the tool runs"), 6);
+    assert!(said.contains("not a core dump of a GPU"), "{said}");
+    let said = fails(dump().args(["--core", "missing"]).output().expect("the tool runs"), 3);
+    assert!(said.contains("`missing`"), "{said}");
+}
+
+/// A program that runs until it's dropped.
+struct Running(Child);
+
+impl Running {
+    /// Starts a program that has mapped a library with the driver's name, or not.
+    fn new(has_driver: bool) -> Self {
+        let library = scratch_folder().join("libcuda.so.1");
+        let built = Command::new("cc").args(["-shared", "-xc", "/dev/null", "-o"]).arg(&library).status();
+        assert!(built.expect("cc runs").success());
+        let load = if has_driver { "ctypes.CDLL(sys.argv[1]); " } else { "" };
+        let program = format!(
+            "import ctypes, sys; {load}print('runs', flush=True); sys.stdin.read(); print('ends', flush=True)"
+        );
+        let mut command = Command::new("python3");
+        command.args(["-c", &program]).arg(library).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut its = Running(command.spawn().expect("python3 runs"));
+        assert_eq!(its.line(), "runs\n");
+        its
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        BufReader::new(self.0.stdout.as_mut().expect("a pipe")).read_line(&mut line).expect("a line");
+        line
+    }
+
+    fn number(&self) -> String {
+        self.0.id().to_string()
+    }
+
+    fn signal(&self, name: &str) {
+        assert!(Command::new("kill").args([name, &self.number()]).status().expect("kill runs").success());
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Returns a folder with a program called `cuda-gdb`.
+fn debugger(script: &str) -> PathBuf {
+    let folder = scratch_folder();
+    let file = folder.join("cuda-gdb");
+    fs::write(&file, format!("#!/bin/sh\n{script}\n")).expect("a file");
+    fs::set_permissions(&file, Permissions::from_mode(0o755)).expect("our file");
+    folder
+}
+
+#[test]
+fn a_process_is_joined_by_cuda_gdb() {
+    let mut program = Running::new(true);
+    // The name of the file is the last word of the command.
+    let script = format!(
+        r#"[ "$1 $2 $3 $4 $5" = "-nx -batch -p {} -ex" ] && [ "$8" = detach ] && cp {} "${{6##* }}""#,
+        program.number(),
+        core("flag").display()
+    );
+    let folder = debugger(&script);
+    let text =
+        printed(dump().arg(program.number()).env("PATH", format!("{}:/usr/bin:/bin", folder.display())));
+    assert!(text.starts_with(&format!("process {}: ", program.number())), "{text}");
+    assert!(text.contains("python3 -c import ctypes") && text.contains("\n  waits_for_flag: 4 blocks"), "{text}");
+    drop(program.0.stdin.take());
+    assert_eq!(program.line(), "ends\n");
+}
+
+#[test]
+fn a_process_that_cannot_be_joined_is_refused_in_words() {
+    let fails_for = |number: &str, debugger: &Path| {
+        let path = format!("{}:/usr/bin:/bin", debugger.display());
+        fails(
+            dump().arg(number).env("PATH", path).env_remove("CUDA_HOME").output().expect("the tool runs"),
+            1,
+        )
+    };
+    let never = debugger("touch \"$0.ran\"; exit 1");
+    let (with, without) = (Running::new(true), Running::new(false));
+    let said = fails_for("4194304", &never);
+    assert!(said.contains("there is no such process"), "{said}");
+    let said = fails_for(&without.number(), &never);
+    assert!(said.contains("it has not loaded the driver"), "{said}");
+    with.signal("-STOP");
+    let said = fails_for(&with.number(), &never);
+    assert!(said.contains(&format!("it is stopped: `kill -CONT {}`", with.number())), "{said}");
+    with.signal("-CONT");
+    without.signal("-KILL");
+    let ended = || fails_for(&without.number(), &never).contains("it has ended");
+    assert!((0..50).any(|_| ended()), "a zombie");
+    assert!(!never.join("cuda-gdb.ran").exists(), "cuda-gdb doesn't run");
+
+    let refuses =
+        debugger("echo 'warning: of no use' >&2; echo 'ptrace: Operation not permitted.' >&2; exit 1");
+    let said = fails_for(&with.number(), &refuses);
+    assert!(said.contains("cuda-gdb wrote no core dump: ptrace: Operation not permitted."), "{said}");
+    if !Path::new("/usr/local/cuda/bin/cuda-gdb").exists() {
+        let said = fails_for(&with.number(), Path::new("/nowhere"));
+        assert!(said.contains("neither in `PATH` nor in `CUDA_HOME`"), "{said}");
+    }
+}
