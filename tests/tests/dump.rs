@@ -161,7 +161,10 @@ fn a_process_is_joined_by_cuda_gdb() {
     let text =
         printed(dump().arg(program.number()).env("PATH", format!("{}:/usr/bin:/bin", folder.display())));
     assert!(text.starts_with(&format!("process {}: ", program.number())), "{text}");
-    assert!(text.contains("python3 -c import ctypes") && text.contains("\n  waits_for_flag: 4 blocks"), "{text}");
+    assert!(
+        text.contains("python3 -c import ctypes") && text.contains("\n  waits_for_flag: 4 blocks"),
+        "{text}"
+    );
     drop(program.0.stdin.take());
     assert_eq!(program.line(), "ends\n");
 }
@@ -198,4 +201,69 @@ fn a_process_that_cannot_be_joined_is_refused_in_words() {
         let said = fails_for(&with.number(), Path::new("/nowhere"));
         assert!(said.contains("neither in `PATH` nor in `CUDA_HOME`"), "{said}");
     }
+}
+
+/// Launches a kernel that spins until a thread sets a word, and waits for it.
+const SPINS: &str = r#"
+import ctypes, os, select, sys, threading
+cuda = ctypes.CDLL("libcuda.so.1")
+def check(result): assert result == 0, result
+PTX = b""".version 8.0
+.target sm_75
+.address_size 64
+.visible .entry _Z14waits_for_flagPjS_y(.param .u64 flag) {
+.reg .pred %p; .reg .b32 %r; .reg .b64 %a;
+ld.param.u64 %a, [flag];
+again: ld.volatile.global.u32 %r, [%a];
+setp.eq.u32 %p, %r, 0;
+@%p bra again;
+ret; }
+"""
+context, module, kernel, stream, host = (ctypes.c_void_p() for _ in range(5))
+check(cuda.cuInit(0))
+check(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0))
+check(cuda.cuCtxSetCurrent(context))
+check(cuda.cuStreamCreate(ctypes.byref(stream), 1))
+check(cuda.cuMemHostAlloc(ctypes.byref(host), ctypes.c_size_t(4), 2))
+word = ctypes.c_uint32.from_address(host.value)
+word.value = 0
+check(cuda.cuModuleLoadData(ctypes.byref(module), PTX))
+check(cuda.cuModuleGetFunction(ctypes.byref(kernel), module, b"_Z14waits_for_flagPjS_y"))
+argument = ctypes.c_uint64(host.value)
+arguments = (ctypes.c_void_p * 1)(ctypes.cast(ctypes.pointer(argument), ctypes.c_void_p))
+check(cuda.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, arguments, None))
+def end():
+    select.select([sys.stdin], [], [], 60)
+    word.value = 1
+threading.Thread(target=end).start()
+print(os.getpid(), flush=True)
+check(cuda.cuStreamSynchronize(stream))
+print("ended", flush=True)
+"#;
+
+#[test]
+fn a_process_behind_the_audit_says_which_call_waits_and_who_loaded_the_kernel() {
+    let program = tests::file("spins.py", SPINS.as_bytes());
+    let mut command = cargo_kernels_command();
+    command.args(["audit", "--sim", "--hang-after", "0.3", "--quiet", "python3"]).arg(&program);
+    let audited = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut audited = Running(audited.expect("the tool runs"));
+    let number = audited.line().trim().to_owned();
+    let folder = debugger(&format!("cp {} core", core("flag").display()));
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").expect("a path"));
+    let look = || printed(dump().arg(&number).env("PATH", &path));
+    let name = program.file_name().expect("a name").to_string_lossy();
+    let call = format!("thread {number}: in `cuStreamSynchronize` for about");
+    let caller = format!(", called by {name}:34 <module>");
+    let found = (0..50).map(|_| look()).find(|text| text.contains(&call) && text.contains(&caller));
+    let text = found.unwrap_or_else(look);
+    assert!(text.contains(&call) && text.contains(&caller), "{text}");
+    assert!(
+        text.contains(&format!("\n  waits_for_flag: 4 blocks of 64 threads, loaded by {name}:25 <module>\n")),
+        "{text}"
+    );
+    drop(audited.0.stdin.take());
+    let mut said = String::new();
+    audited.0.stderr.take().expect("a pipe").read_to_string(&mut said).expect("UTF-8");
+    assert!(!said.contains(" dump "), "the simulated driver has no GPU: {said}");
 }

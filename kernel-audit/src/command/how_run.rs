@@ -29,6 +29,14 @@ impl HowRun {
         HowRun { tool, ..HowRun::default() }
     }
 
+    /// Returns how to look at the GPUs of a process that waits for them. The simulated driver has none.
+    pub(crate) fn look(&self, report: &Report) -> Option<String> {
+        let (tool, is_simulated) = (self.tool.split(" --").next()?, self.tool.contains(" --sim"));
+        let number = report.process;
+        (!is_simulated)
+            .then(|| format!("to see at which line the GPU is, while this hangs: {tool} dump {number}"))
+    }
+
     /// Returns what ends a hang, or prevents a late load, without a change to the program.
     pub(crate) fn cure(&self, report: &Report, hangs: bool) -> Cure {
         const FILE: &str = "late.preload";

@@ -284,6 +284,13 @@ fn is_prevented_by_preload(event: &Event) -> bool {
     is_finding(event) && is_load
 }
 
+/// Reads the record of a process.
+pub(crate) fn read_one(path: &Path) -> Option<Report> {
+    let mut reports: Vec<_> = read(&read_record(path).ok()?).ok().into_iter().collect();
+    symbols::resolve(&mut reports);
+    reports.pop()
+}
+
 /// Reads the bytes of a record. Refuses a file larger than any record, because it could fill the memory.
 fn read_record(path: &Path) -> io::Result<Vec<u8>> {
     let (file, length) = open_plain(path)?;

@@ -10,7 +10,10 @@ const SCHEMA: u32 = 1;
 
 pub(super) fn text(look: &Look) -> String {
     let process = look.process.as_ref();
-    let process = process.map(|its| json!({ "process": its.number, "command": its.command }));
+    let process = process.map(|its| {
+        let calls = its.record.as_ref().map(|record| &record.in_progress);
+        json!({ "process": its.number, "command": its.command, "calls": calls })
+    });
     let devices = look.gpus.devices.iter().map(|device| {
         let (major, minor) = device.capability;
         json!({ "name": device.name, "arch": format!("sm_{major}{minor}"), "multiprocessors": device.multiprocessors })
@@ -20,12 +23,12 @@ pub(super) fn text(look: &Look) -> String {
         "tool": concat!("kernel-audit ", env!("CARGO_PKG_VERSION")),
         "process": process,
         "devices": devices.collect::<Vec<_>>(),
-        "kernels": look.gpus.grids.iter().map(kernel).collect::<Vec<_>>(),
+        "kernels": look.gpus.grids.iter().map(|grid| kernel(look, grid)).collect::<Vec<_>>(),
     });
     serde_json::to_string_pretty(&value).unwrap_or_default() + "\n"
 }
 
-fn kernel(grid: &Grid) -> Value {
+fn kernel(look: &Look, grid: &Grid) -> Value {
     let place = |place: &Place| {
         json!({
             "threads": place.threads,
@@ -47,6 +50,7 @@ fn kernel(grid: &Grid) -> Value {
         "number": grid.number,
         "symbol": grid.kernel,
         "name": function(&grid.kernel),
+        "loaded_by": look.process.as_ref().and_then(|process| process.loaded_by(&grid.kernel)),
         "grid": grid.grid,
         "block": grid.block,
         "blocks": grid.blocks(),

@@ -5,6 +5,9 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use crate::command::failure::Failure;
+use crate::command::process;
+use crate::command::report::words::caller;
+use crate::record::{Kind, Report};
 
 /// The most characters of a command line that are shown.
 const LONGEST: usize = 160;
@@ -14,6 +17,8 @@ pub(super) struct Target {
     pub(super) number: u32,
     /// The command line, shortened.
     pub(super) command: String,
+    /// What the audit knows of the process, if it's behind one.
+    pub(super) record: Option<Report>,
 }
 
 impl Target {
@@ -55,6 +60,22 @@ impl Target {
         let command = fs::read(folder.join("cmdline")).unwrap_or_default();
         let command = String::from_utf8_lossy(&command).trim_end_matches('\0').replace('\0', " ");
         let command = command.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c });
-        Ok(Target { number, command: command.take(LONGEST).collect() })
+        Ok(Target { number, command: command.take(LONGEST).collect(), record: record(&folder, &maps) })
     }
+
+    /// Returns who loaded a kernel, if the audit saw that.
+    pub(super) fn loaded_by(&self, symbol: &str) -> Option<String> {
+        let events = self.record.iter().flat_map(|record| record.events.iter().chain(&record.preloaded));
+        let mut loads = events.filter(|event| event.kind == Kind::Load && !event.caller.is_empty());
+        loads
+            .find(|load| load.subject.kernel().is_some_and(|its| **its == *symbol))
+            .map(|load| caller(&load.caller))
+    }
+}
+
+/// Reads the audit's record of a process, which has mapped it. In a container the path is that of its own root.
+fn record(folder: &Path, maps: &str) -> Option<Report> {
+    let mut files = maps.lines().filter_map(|line| line.find('/').map(|at| &line[at..]));
+    let file = files.find(|file| file.ends_with(".rec"))?;
+    process::read_one(&folder.join("root").join(file.trim_start_matches('/')))
 }

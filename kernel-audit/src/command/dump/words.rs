@@ -7,6 +7,8 @@ use kernel_registry_image::Signature;
 use kernel_registry_image::dump::{Device, Fault, Frame, Grid, Line, Place};
 
 use super::Look;
+use crate::command::report::words::{About, caller};
+use crate::record::{CallInProgress, Kind, Report};
 
 /// The most places of a kernel that are listed, and the most faults.
 const PLACES: usize = 12;
@@ -16,6 +18,7 @@ impl fmt::Display for Look {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(process) = &self.process {
             writeln!(f, "process {}: {}", process.number, process.command)?;
+            process.record.iter().try_for_each(|record| calls(f, record))?;
         }
         for (index, device) in self.gpus.devices.iter().enumerate() {
             let Device { name, capability: (major, minor), .. } = device;
@@ -25,7 +28,10 @@ impl fmt::Display for Look {
                 write!(f, ": no kernel runs")?;
             }
             writeln!(f)?;
-            grids.into_iter().try_for_each(|grid| kernel(f, grid, device))?;
+            for grid in grids {
+                let by = self.process.as_ref().and_then(|process| process.loaded_by(&grid.kernel));
+                kernel(f, grid, device, by)?;
+            }
         }
         if self.gpus.devices.is_empty() {
             writeln!(f, "the process uses no GPU")?;
@@ -34,11 +40,29 @@ impl fmt::Display for Look {
     }
 }
 
-fn kernel(f: &mut fmt::Formatter<'_>, grid: &Grid, device: &Device) -> fmt::Result {
+/// Says which calls of the driver have not returned.
+fn calls(f: &mut fmt::Formatter<'_>, record: &Report) -> fmt::Result {
+    let known = |call: &CallInProgress| {
+        let mut hangs =
+            record.events.iter().filter(|event| event.kind == Kind::Hang && event.thread == call.thread);
+        hangs
+            .find(|hang| hang.call == call.call && !hang.caller.is_empty())
+            .map(|hang| format!(", called by {}", caller(&hang.caller)))
+    };
+    for call in record.in_progress.iter().filter(|call| !call.call.is_empty()) {
+        let by = known(call).unwrap_or_default();
+        let since = if call.took > 0 { format!(" for {}", About(call.took)) } else { String::new() };
+        writeln!(f, "thread {}: in `{}`{since}{by}", call.thread, call.call)?;
+    }
+    Ok(())
+}
+
+fn kernel(f: &mut fmt::Formatter<'_>, grid: &Grid, device: &Device, by: Option<String>) -> fmt::Result {
     let threads =
         grid.block.iter().fold(1, |product: u64, threads| product.saturating_mul((*threads).into()));
     let blocks = many(usize::try_from(grid.blocks()).unwrap_or(usize::MAX), "block");
-    writeln!(f, "\n  {}: {blocks} of {threads} threads", function(&grid.kernel))?;
+    let by = by.map(|by| format!(", loaded by {by}")).unwrap_or_default();
+    writeln!(f, "\n  {}: {blocks} of {threads} threads{by}", function(&grid.kernel))?;
     writeln!(f, "    {}", residency(grid, device))?;
     for Fault { exception, thread, frames, .. } in grid.faults.iter().take(FAULTS) {
         writeln!(f, "    FAULT: {exception} by {thread}, at {}", stack(frames))?;

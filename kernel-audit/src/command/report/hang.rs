@@ -35,6 +35,8 @@ pub(crate) fn lines(process: &Process, hang: &Event, run: &HowRun) -> Lines {
             *in_code = format!("or in the program: {in_code}");
         }
         lines.cures.insert(0, run.cure(report, true).to_string());
+    } else if let Some(look) = run.look(report) {
+        lines.cures.push(look);
     }
     lines
 }
@@ -158,6 +160,23 @@ mod tests {
         );
         let in_code = rules::LOAD.remedy_for(rules::Reader::Python);
         assert_eq!(lines.cures[1], format!("or in the program: {in_code}"));
+    }
+
+    #[test]
+    fn a_call_that_waits_for_a_kernel_leads_to_a_look_at_the_gpu() {
+        let mut hang = Event::default();
+        (hang.kind, hang.call) = (Kind::Hang, "cuStreamSynchronize".into());
+        hang.explanation = Some(Box::new(Explanation::none()));
+        let mut report = Report::default();
+        (report.process, report.events) = (4711, vec![hang]);
+        let process = with_names(vec![report]).remove(0);
+        let cures = |tool: &str| {
+            let run = HowRun { tool: tool.into(), ..HowRun::default() };
+            lines(&process, &process.report.events[0], &run).cures
+        };
+        let look = "to see at which line the GPU is, while this hangs: kernel-audit dump 4711";
+        assert_eq!(cures("kernel-audit --hang-after 9"), [look]);
+        assert!(cures("kernel-audit --sim").is_empty());
     }
 
     #[test]
