@@ -19,124 +19,20 @@
 mod code;
 mod exception;
 mod lines;
+mod model;
 mod tables;
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::fmt;
 
 use crate::Error;
-use crate::signature::readable;
 use code::Code;
-pub use code::{Frame, Line};
 pub use exception::Exception;
+pub use model::{Device, Dump, Fault, Frame, Grid, Line, Place, Thread};
 use tables::{Kind, Row, Tables};
 
 /// The most calls in each other that are read.
 const DEPTH: usize = 64;
-
-/// A core dump of GPUs.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Dump {
-    /// The GPUs that the program used.
-    pub devices: Vec<Device>,
-    /// The running kernels, in the order of their launches.
-    pub grids: Vec<Grid>,
-}
-
-/// A GPU.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Device {
-    /// The name, such as `NVIDIA H200`.
-    pub name: String,
-    /// The compute capability.
-    pub capability: (u32, u32),
-    /// The number of multiprocessors.
-    pub multiprocessors: u32,
-}
-
-/// A running kernel.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Grid {
-    /// The index of its GPU.
-    pub device: usize,
-    /// The number that the driver gave to the launch.
-    pub number: u64,
-    /// The kernel's symbol, or its address if no image has a name for it.
-    pub kernel: String,
-    /// The blocks of the launch in each dimension.
-    pub grid: [u32; 3],
-    /// The threads of a block in each dimension.
-    pub block: [u32; 3],
-    /// The host's thread that made the context or launched the kernel, as Linux numbers it.
-    pub host_thread: u32,
-    /// How many blocks have a multiprocessor.
-    pub resident: u64,
-    /// How many blocks have started, if blocks start in the order of their indices: the index of the last resident one, plus
-    /// one.
-    pub started: u64,
-    /// Where the resident threads are, most threads first.
-    pub places: Vec<Place>,
-    /// The threads that ended the kernel, in the order of their blocks.
-    pub faults: Vec<Fault>,
-}
-
-impl Grid {
-    /// Returns the number of blocks of the launch.
-    pub fn blocks(&self) -> u64 {
-        self.grid.iter().fold(1, |product, blocks| product.saturating_mul((*blocks).into()))
-    }
-
-    /// Returns a block's place in the order of all blocks.
-    fn index(&self, [x, y, z]: [u32; 3]) -> u64 {
-        let [width, height, _] = self.grid.map(u64::from);
-        let row = u64::from(z).saturating_mul(height).saturating_add(y.into());
-        row.saturating_mul(width).saturating_add(x.into())
-    }
-}
-
-/// A place in a kernel's code, and the threads there.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Place {
-    /// The functions, the innermost first. There's at least one.
-    pub frames: Vec<Frame>,
-    /// The number of threads.
-    pub threads: u64,
-    /// One of the threads.
-    pub example: Thread,
-}
-
-/// A thread of a kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Thread {
-    /// The index of the block.
-    pub block: [u32; 3],
-    /// The index in the block.
-    pub thread: [u32; 3],
-}
-
-/// A thread that ended its kernel.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Fault {
-    /// What it did.
-    pub exception: Exception,
-    /// The thread.
-    pub thread: Thread,
-    /// The functions, the innermost first. There's at least one.
-    pub frames: Vec<Frame>,
-}
-
-impl fmt::Display for Thread {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ([x, y, z], [tx, ty, tz]) = (self.block, self.thread);
-        write!(f, "thread ({tx},{ty},{tz}) of block ({x},{y},{z})")
-    }
-}
 
 /// Returns whether the bytes begin like a core dump of a GPU.
 pub fn is_dump(bytes: &[u8]) -> bool {
@@ -244,20 +140,4 @@ fn grid(row: &Row<'_>, code: &Code<'_>) -> Grid {
         places: Vec::new(),
         faults: Vec::new(),
     }
-}
-
-impl fmt::Display for Frame {
-    /// Writes the function as C++ has it, and the line, or else the offset.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let function = readable(&self.function);
-        match &self.line {
-            Some(Line { file, line }) => write!(f, "{}:{line} {function}", short(file)),
-            None => write!(f, "{function}+{:#x}", self.offset),
-        }
-    }
-}
-
-/// Returns the name of a file without its folder.
-fn short(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or(path)
 }

@@ -1,6 +1,8 @@
 //! Tests core dumps of GPUs. Those in `dumps` are of `tests/dumps/spins.cu` and `spins.py`, on an H200 with driver
 //! 580.159.04, without what `tests/dumps/strip.py` removes.
 
+#![cfg(feature = "dump")]
+
 use std::fs;
 use std::io::Read;
 use std::path::Path;

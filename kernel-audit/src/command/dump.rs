@@ -3,6 +3,7 @@
 
 mod debugger;
 mod json;
+mod look;
 mod target;
 mod words;
 
@@ -11,18 +12,12 @@ use std::io::Write;
 use std::path::Path;
 
 use kernel_registry_command::{Failure as Shared, terminal};
-use kernel_registry_image::dump::{self, Dump};
+use kernel_registry_image::dump as core;
 
 use super::cli;
 use super::failure::Failure;
+use look::Look;
 use target::Target;
-
-/// What was seen of the GPUs of a process.
-struct Look {
-    /// The process, unless a file is read.
-    process: Option<Target>,
-    gpus: Dump,
-}
 
 /// Prints what the GPUs of a process do, or what a core dump has.
 pub(crate) fn dump(options: &cli::Dump) -> Result<(), Failure> {
@@ -42,7 +37,7 @@ fn join(number: u32) -> Result<Look, Failure> {
     Ok(Look { process: Some(process), gpus })
 }
 
-fn read(path: &Path) -> Result<Dump, Failure> {
+fn read(path: &Path) -> Result<core::Dump, Failure> {
     let bytes = fs::read(path).map_err(|source| Shared::of_io(path)(source))?;
-    dump::read(&bytes).map_err(|source| Failure::NoDump { path: path.to_owned(), source })
+    core::read(&bytes).map_err(|source| Failure::NoDump { path: path.to_owned(), source })
 }

@@ -3,43 +3,13 @@
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap};
 
-use kernel_registry_format::is_control;
 use object::LittleEndian as LE;
 use object::elf::{FileHeader64, SHF_EXECINSTR, SHT_SYMTAB, STT_FUNC};
 use object::read::elf::{FileHeader, SectionHeader, Sym};
 
 use super::lines::LineTable;
+use super::model::{Frame, printable};
 use crate::Error;
-
-/// A function in which a thread is.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub struct Frame {
-    /// The function's symbol, or the address if no image has a name for it.
-    pub function: String,
-    /// The instruction's offset in the function that it was compiled into.
-    pub offset: u64,
-    /// The line, if the image was compiled with lines.
-    pub line: Option<Line>,
-    /// Whether the compiler inlined the function into the next frame's.
-    pub is_inlined: bool,
-}
-
-/// A line of a source file.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Line {
-    /// The path of the file, as the compiler saw it.
-    pub file: String,
-    /// The line, counted from 1.
-    pub line: u32,
-}
-
-impl Frame {
-    /// Returns the frame without what differs from instruction to instruction of a line, or of a function without lines.
-    pub(super) fn without_offset(&self) -> Frame {
-        Frame { offset: 0, ..self.clone() }
-    }
-}
 
 /// The code of a dump's images.
 pub(super) struct Code<'a> {
@@ -159,9 +129,4 @@ fn own_name(symbol: &str) -> &str {
         Some((_, own)) if !own.is_empty() => own,
         _ => symbol,
     }
-}
-
-pub(super) fn printable(text: &str) -> String {
-    const MOST: usize = 4096;
-    text.chars().filter(|character| !is_control(*character)).take(MOST).collect()
 }

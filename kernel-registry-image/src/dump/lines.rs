@@ -9,7 +9,7 @@ use gimli::{
     LineRow, LittleEndian, Reader,
 };
 
-use super::code::{Line, printable};
+use super::model::{Line, printable};
 
 type Bytes<'a> = EndianSlice<'a, LittleEndian>;
 

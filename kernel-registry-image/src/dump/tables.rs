@@ -9,7 +9,7 @@ use object::LittleEndian as LE;
 use object::elf::{ELFCLASS64, EM_CUDA, ET_CORE, FileHeader64, SHT_STRTAB, SectionHeader64};
 use object::read::elf::{FileHeader, SectionHeader};
 
-use super::Device;
+use super::model::Device;
 use crate::{Error, bytes};
 
 /// The type of a section.

@@ -3,7 +3,7 @@
 use kernel_registry_image::dump::{Fault, Frame, Grid, Place};
 use serde_json::{Value, json};
 
-use super::Look;
+use super::look::Look;
 use super::words::function;
 
 const SCHEMA: u32 = 1;

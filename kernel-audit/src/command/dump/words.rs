@@ -6,7 +6,7 @@ use kernel_registry_command::many;
 use kernel_registry_image::Signature;
 use kernel_registry_image::dump::{Device, Fault, Frame, Grid, Line, Place};
 
-use super::Look;
+use super::look::Look;
 use crate::command::report::words::{About, caller};
 use crate::record::{CallInProgress, Kind, Report};
 
