@@ -79,6 +79,8 @@ pub struct Header {
     pub unlisted: AtomicU64,
     /// The Python frames of the main thread while the process makes no calls: the innermost, and the user's.
     pub main_thread: Text,
+    /// Of a worker that Python's multiprocessing started, the name and the arguments of the program.
+    pub worker_of: Text,
 }
 
 /// A string in the record: the offset of its length, which its bytes follow. 0 means no string.

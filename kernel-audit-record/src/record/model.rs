@@ -16,6 +16,9 @@ pub struct Report {
     pub rank: Option<u32>,
     /// The program's name and arguments.
     pub command: String,
+    /// The name and the arguments of the program that started this process as a worker of Python's multiprocessing, or
+    /// nothing.
+    pub worker_of: String,
     /// When the audit began to watch the process, in nanoseconds since 1970.
     #[cfg_attr(feature = "serde", serde(rename = "started_unix_ms", serialize_with = "json::milliseconds"))]
     pub started: u64,

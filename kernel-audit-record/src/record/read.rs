@@ -34,6 +34,7 @@ pub fn read(bytes: &[u8]) -> Result<Report, NotRead> {
     let (events, samples) = (header(offset_of!(Header, events)), header(offset_of!(Header, samples)));
     let mut texts = Texts::new(&bytes[offset_of!(Layout, strings)..size_of::<Layout>()], bytes.len());
     let command = texts.at(u32_at(bytes, offset_of!(Header, command))).to_string();
+    let worker_of = texts.at(u32_at(bytes, offset_of!(Header, worker_of))).to_string();
     let mut activity: Vec<_> = (0..samples.min(SAMPLES as u64) as usize)
         .filter_map(|index| {
             sample(bytes, offset_of!(Layout, samples) + index * size_of::<Sample>(), &mut texts)
@@ -60,6 +61,7 @@ pub fn read(bytes: &[u8]) -> Result<Report, NotRead> {
         process: u32_at(bytes, offset_of!(Header, process)),
         rank: u32_at(bytes, offset_of!(Header, rank)).checked_sub(1),
         command,
+        worker_of,
         started: header(offset_of!(Header, started)),
         ready: Some(header(offset_of!(Header, ready))).filter(|ready| *ready > 0),
         launches: header(offset_of!(Header, launches)).wrapping_add(of_slots(offset_of!(Slot, launches))),

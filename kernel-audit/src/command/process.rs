@@ -66,7 +66,7 @@ pub(crate) fn hang_key(process: &Process, event: &Event) -> Option<HangKey> {
 pub(crate) struct Process {
     /// The contents of the process's record. The rank may come from the program's arguments.
     pub(crate) report: Report,
-    /// The name, `rank 3` or `process 4711`. No two processes have the same.
+    /// The name: `rank 3`, `process 4711`, or `worker 4711` of one of Python's multiprocessing. No two processes have the same.
     pub(crate) name: String,
     /// The number of the process, or another number if an earlier process has the same: each machine and container
     /// numbers its own processes.
@@ -182,6 +182,11 @@ impl Audit {
     pub(crate) fn lack_threads(&self) -> usize {
         self.processes.iter().filter(|process| process.report.lacks_thread).count()
     }
+}
+
+/// Returns the command line by which people know a process: of a worker that of its program.
+pub(crate) fn command(report: &Report) -> &str {
+    if report.worker_of.is_empty() { &report.command } else { &report.worker_of }
 }
 
 impl Process {
@@ -324,6 +329,7 @@ pub(crate) fn with_names(reports: Vec<Report>) -> Vec<Process> {
         let name = match process.report.rank {
             Some(rank) if of_rank[&rank] == 1 => format!("rank {rank}"),
             Some(rank) => format!("rank {rank}, process {own}"),
+            None if !process.report.worker_of.is_empty() => format!("worker {own}"),
             None => format!("process {own}"),
         };
         let further = (2..).map(|count| format!("{name} ({count})"));

@@ -27,6 +27,7 @@ mod python_lines;
 mod ready;
 mod recording;
 mod stretches;
+mod workers;
 
 use std::collections::HashSet;
 use std::os::unix::process::ExitStatusExt;
