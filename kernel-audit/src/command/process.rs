@@ -43,7 +43,7 @@ pub(crate) struct Audit {
 }
 
 /// How a program ended, and where.
-#[derive(Serialize)]
+#[derive(Clone, Serialize)]
 pub(crate) struct Outcome {
     /// The exit code, unless a signal ended it.
     pub(crate) exit_code: Option<i32>,
@@ -63,6 +63,7 @@ pub(crate) fn hang_key(process: &Process, event: &Event) -> Option<HangKey> {
 }
 
 /// A process that called the driver.
+#[derive(Clone)]
 pub(crate) struct Process {
     /// The contents of the process's record. The rank may come from the program's arguments.
     pub(crate) report: Report,
@@ -111,6 +112,16 @@ impl Audit {
         }
         symbols::resolve(&mut reports);
         Ok(Audit { processes: with_names(reports), left_out, copies, ..Audit::default() })
+    }
+
+    /// Returns the audit of one of the processes alone.
+    pub(crate) fn of(&self, process: &Process) -> Audit {
+        Audit {
+            processes: vec![process.clone()],
+            left_out: self.left_out.clone(),
+            ended: self.ended.clone(),
+            ..Audit::default()
+        }
     }
 
     /// Splits the processes into those that are shown and the rest. Where there is no room for all, processes with
