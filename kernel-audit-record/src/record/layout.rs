@@ -64,6 +64,9 @@ pub struct Header {
     pub ended: AtomicU32,
     /// Whether kernel-registry is in the process.
     pub uses_kernel_registry: AtomicU32,
+    /// The devices on which the process made a context, a line for each: the ordinal, the compute capability such as
+    /// `9.0`, and the name.
+    pub devices: Text,
     /// A counter that grows as long as the process runs.
     pub beats: AtomicU64,
     /// The number of findings that found no room.

@@ -13,6 +13,7 @@ mod answers;
 mod baked;
 mod compiled;
 mod demo;
+mod devices;
 mod exit;
 mod forks;
 mod hangs;

@@ -404,6 +404,12 @@ pub(crate) fn write_main_thread(frames: &str) {
     write(record, &record.header.main_thread, frames.as_bytes());
 }
 
+/// Records the devices on which the process made a context, a line for each.
+pub(crate) fn write_devices(lines: &str) {
+    let record = record();
+    write(record, &record.header.devices, lines.as_bytes());
+}
+
 /// Records how long the call in this slot has been in progress.
 pub(crate) fn write_long_call(slot: usize, call: InProgress, took: u64) {
     let Some(LongCall { thread, sequence, took: written }) = record().long_calls.get(slot) else { return };
