@@ -17,13 +17,15 @@ pub struct Cause<'a> {
 }
 
 /// Returns the causes of all findings but hangs, because hangs explain themselves. Causes with calls that would have
-/// waited for a resident kernel come first, then causes that took the longest in total.
+/// waited for a resident kernel come first, then calls that were refused, then causes that took the longest in total.
 pub fn causes<'a>(reports: impl IntoIterator<Item = &'a Report>) -> Vec<Cause<'a>> {
     let mut causes = reports.into_iter().fold(Vec::new(), add_findings);
     for cause in &mut causes {
         cause.findings.sort_by(|a, b| b.took.cmp(&a.took).then(a.begun.cmp(&b.begun)));
     }
-    causes.sort_by_key(|cause| (!cause.longest().waits_for_resident(), Reverse(cause.total())));
+    causes.sort_by_key(|cause| {
+        (cause.weight().is_some(), !cause.longest().waits_for_resident(), Reverse(cause.total()))
+    });
     causes
 }
 
@@ -99,6 +101,14 @@ impl<'a> Cause<'a> {
         let by_kind = (self.longest().kind == Kind::Compile).then_some(COMPILE);
         let reader = reader(self.caller(), self.uses_kernel_registry);
         self.rule.map(|rule| rule.remedy_for(reader)).or(by_kind)
+    }
+
+    /// Returns how long the findings took in total. `None` of calls that weigh more than any time: a program may not go on
+    /// after a refused call, and one that waits for a resident kernel could have waited forever.
+    #[doc(hidden)]
+    pub fn weight(&self) -> Option<u64> {
+        let first = self.longest();
+        (first.kind != Kind::Refused && !first.waits_for_resident()).then(|| self.total())
     }
 
     /// Returns the caller of the call that took longest: a library and a function in it.
@@ -218,7 +228,7 @@ mod tests {
             |kind| Event { rule: "".into(), ..finding(kind, "cuLibraryLoadData", image(), &rules::LIBRARY) };
         let library = sentences_of(vec![library(Kind::Image), library(Kind::Refused)], false);
         assert!(
-            library[0].starts_with(
+            library[1].starts_with(
                 "1 library was loaded after the program was ready (`cuLibraryLoadData` of a PTX of 283 bytes)"
             ),
             "{library:?}"
@@ -239,6 +249,18 @@ mod tests {
                 && stack.contains("set the stack limit to the largest frame"),
             "{stack}"
         );
+    }
+
+    #[test]
+    fn refused_calls_come_before_calls_that_took_longer() {
+        let took = |kind, call, took| Event { took, ..finding(kind, call, Subject::Nothing, &rules::MODULE) };
+        let short = took(Kind::Load, "cuShort", 600_000);
+        let long = took(Kind::Compile, "cuLong", 90_000_000);
+        let refused = took(Kind::Refused, "cuRefused", 0);
+        let report = Report { events: vec![short, long, refused], ..Report::default() };
+        let causes = causes([&report]);
+        let order: Vec<_> = causes.iter().map(|cause| (&*cause.longest().call, cause.weight())).collect();
+        assert_eq!(order, [("cuRefused", None), ("cuLong", Some(90_000_000)), ("cuShort", Some(600_000))]);
     }
 
     #[test]

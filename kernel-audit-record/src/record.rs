@@ -29,7 +29,7 @@ pub use layout::LARGEST;
 pub use layout::{
     Layout, LongCall, MAGIC, MOST, RawEvent, SAMPLES, SLOTS, STRINGS, Sample, Text, VERSION, size, write,
 };
-pub use model::{Activity, CallInProgress, Event, Kind, Report};
+pub use model::{Activity, CallInProgress, Device, Event, Kind, Report};
 pub use read::{NotRead, read};
 #[doc(hidden)]
 pub use slot::{Entry, InProgress, Slot};

@@ -123,14 +123,30 @@ def check_pytest(run, audit, pytest):
     assert "2 passed" in second, second
 
 
+def check_action(run, venv, wheel):
+    """Runs the commands of the GitHub Action, in the shell that GitHub runs them in."""
+    text = (HERE.parents[1] / "examples/production/action.yml").read_text()
+    install, test = re.findall(r"^    - run: (.*)$", text, re.MULTILINE)
+    variables = {"PATH": f"{venv}/bin:/usr/bin:/bin", "PIP_NO_INDEX": "1", "PACKAGE": wheel}
+    shell = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c"]
+    assert set(re.findall(r"\$(\w+)", f"{install} {test}")) == {"PACKAGE", "TESTS"}, text
+    run(*shell, install, **variables)
+    late = run(*shell, test, TESTS="-p no:cacheprovider test_program.py", expect=1, **variables)
+    assert "FAILED test_program.py::test_first_launch" in late.stdout, late.stdout
+    page = venv.parent / "late-loads.html"
+    assert "cuLaunchKernel" in page.read_text()
+    (venv.parent / "test_nothing.py").write_text("def test_nothing(): pass")
+    run(*shell, test, TESTS="-p no:cacheprovider test_nothing.py", **variables)
+
+
 def main(wheel):
     folder = Path(tempfile.mkdtemp(prefix="wheel-"))
     # The environment has no Rust, no home of the user and no settings of this machine.
     clean = {"PATH": "/usr/bin:/bin", "HOME": str(folder / "home")}
     (folder / "home").mkdir()
 
-    def run(*command, expect=0):
-        done = subprocess.run(command, capture_output=True, text=True, env=clean, cwd=folder)
+    def run(*command, expect=0, **variables):
+        done = subprocess.run(command, capture_output=True, text=True, env={**clean, **variables}, cwd=folder)
         assert done.returncode == expect, f"{command}: {done.returncode}\n{done.stdout}{done.stderr}"
         return done
 
@@ -171,6 +187,7 @@ def main(wheel):
     run(*pytest, str(HERE / "tests"))
     (folder / "test_program.py").write_text(TESTS)
     check_pytest(run, [command, "--sim"], [*pytest, "--no-late-loads", "test_program.py"])
+    check_action(run, folder / "venv", wheel)
     print(f"{Path(wheel).name}: installed, demonstrated in {took:.1f} s, audited, recorded, preloaded and tested by Python {sys.version.split()[0]}")
 
 

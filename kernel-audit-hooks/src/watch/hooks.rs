@@ -306,12 +306,12 @@ hooks! {
 
     3010 cuCtxSetLimit => cuCtxSetLimit(which: CUlimit, value: usize) |call, real| set_limit(call, which, value, real);
     unbound 3020 cuCtxCreate => cuCtxCreate_v2(context: *mut CUcontext, flags: c_uint, device: CUdevice)
-        |call, real| make_context(call, context, real);
+        |call, real| make_context(call, context, device, real);
     unbound 11040 cuCtxCreate => cuCtxCreate_v3(
         context: *mut CUcontext, params: *mut c_void, count: c_int, flags: c_uint, device: CUdevice,
-    ) |call, real| make_context(call, context, real);
+    ) |call, real| make_context(call, context, device, real);
     unbound 12050 cuCtxCreate => cuCtxCreate_v4(context: *mut CUcontext, params: *mut c_void, flags: c_uint, device: CUdevice)
-        |call, real| make_context(call, context, real);
+        |call, real| make_context(call, context, device, real);
     unbound 2000 cuCtxDestroy => cuCtxDestroy(context: CUcontext) |call, real| end_context(call, context, real);
     2000 cuCtxDetach => cuCtxDetach(context: CUcontext) |call, real| end_context(call, context, real);
     4000 cuCtxDestroy => cuCtxDestroy_v2(context: CUcontext) |call, real| end_context(call, context, real);

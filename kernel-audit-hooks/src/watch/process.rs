@@ -10,3 +10,4 @@ pub(crate) mod refused;
 pub(crate) mod say;
 pub(crate) mod system;
 pub(crate) mod threads;
+pub(crate) mod worker;

@@ -64,6 +64,9 @@ pub struct Header {
     pub ended: AtomicU32,
     /// Whether kernel-registry is in the process.
     pub uses_kernel_registry: AtomicU32,
+    /// The devices on which the process made a context, a line for each: the ordinal, the compute capability such as
+    /// `9.0`, and the name.
+    pub devices: Text,
     /// A counter that grows as long as the process runs.
     pub beats: AtomicU64,
     /// The number of findings that found no room.
@@ -79,6 +82,8 @@ pub struct Header {
     pub unlisted: AtomicU64,
     /// The Python frames of the main thread while the process makes no calls: the innermost, and the user's.
     pub main_thread: Text,
+    /// Of a worker that Python's multiprocessing started, the name and the arguments of the program.
+    pub worker_of: Text,
 }
 
 /// A string in the record: the offset of its length, which its bytes follow. 0 means no string.

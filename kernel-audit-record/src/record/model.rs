@@ -16,6 +16,11 @@ pub struct Report {
     pub rank: Option<u32>,
     /// The program's name and arguments.
     pub command: String,
+    /// The name and the arguments of the program that started this process as a worker of Python's multiprocessing, or
+    /// nothing.
+    pub worker_of: String,
+    /// The devices on which the process made a context, in the order in which it first did.
+    pub devices: Vec<Device>,
     /// When the audit began to watch the process, in nanoseconds since 1970.
     #[cfg_attr(feature = "serde", serde(rename = "started_unix_ms", serialize_with = "json::milliseconds"))]
     pub started: u64,
@@ -73,6 +78,19 @@ pub struct Report {
     #[cfg_attr(feature = "serde", serde(skip))]
     #[doc(hidden)]
     pub main_thread: SharedText,
+}
+
+/// A device on which a process made a context.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Device {
+    /// The number by which the process knows the device, which `CUDA_VISIBLE_DEVICES` changes.
+    pub ordinal: u32,
+    /// The compute capability, such as `9.0`.
+    pub compute_capability: SharedText,
+    /// The name that the driver gives it.
+    pub name: SharedText,
 }
 
 /// A call in progress when the record was read, or when the process ended.

@@ -6,7 +6,7 @@ use std::mem::offset_of;
 use super::collected;
 use super::explanation::Explanation;
 use super::layout::{Header, Layout, LongCall, MAGIC, RawEvent, SAMPLES, SLOTS, Sample, Text, VERSION};
-use super::model::{Activity, CallInProgress, Event, Kind, Report};
+use super::model::{Activity, CallInProgress, Device, Event, Kind, Report};
 use super::slot::Slot;
 use super::stretch::{Spending, Spent, Stretch};
 use super::subject::{Fields, Subject};
@@ -34,6 +34,8 @@ pub fn read(bytes: &[u8]) -> Result<Report, NotRead> {
     let (events, samples) = (header(offset_of!(Header, events)), header(offset_of!(Header, samples)));
     let mut texts = Texts::new(&bytes[offset_of!(Layout, strings)..size_of::<Layout>()], bytes.len());
     let command = texts.at(u32_at(bytes, offset_of!(Header, command))).to_string();
+    let worker_of = texts.at(u32_at(bytes, offset_of!(Header, worker_of))).to_string();
+    let devices = texts.at(u32_at(bytes, offset_of!(Header, devices)));
     let mut activity: Vec<_> = (0..samples.min(SAMPLES as u64) as usize)
         .filter_map(|index| {
             sample(bytes, offset_of!(Layout, samples) + index * size_of::<Sample>(), &mut texts)
@@ -60,6 +62,8 @@ pub fn read(bytes: &[u8]) -> Result<Report, NotRead> {
         process: u32_at(bytes, offset_of!(Header, process)),
         rank: u32_at(bytes, offset_of!(Header, rank)).checked_sub(1),
         command,
+        worker_of,
+        devices: devices.lines().filter_map(device).collect(),
         started: header(offset_of!(Header, started)),
         ready: Some(header(offset_of!(Header, ready))).filter(|ready| *ready > 0),
         launches: header(offset_of!(Header, launches)).wrapping_add(of_slots(offset_of!(Slot, launches))),
@@ -82,6 +86,13 @@ pub fn read(bytes: &[u8]) -> Result<Report, NotRead> {
         main_thread,
         in_progress: (0..SLOTS).filter_map(|index| in_progress(bytes, index, &functions)).collect(),
     })
+}
+
+/// Returns the device of a line, as [`Header::devices`] has them.
+fn device(line: &str) -> Option<Device> {
+    let (ordinal, rest) = line.split_once(' ')?;
+    let (capability, name) = rest.split_once(' ')?;
+    Some(Device { ordinal: ordinal.parse().ok()?, compute_capability: capability.into(), name: name.into() })
 }
 
 /// Returns the call in progress of a slot. `functions` has the name of a function in each line.

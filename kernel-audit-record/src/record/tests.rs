@@ -178,6 +178,20 @@ fn what_a_stretch_was_spent_on_is_read_with_it() {
 }
 
 #[test]
+fn devices_are_read_and_damaged_lines_left_out() {
+    let mut bytes = empty_record();
+    let text = b"0 9.0 NVIDIA H200\nx 9.0 no number\n1 9.0\n\n7 12.0 ";
+    let strings = offset_of!(Layout, strings) + 1;
+    bytes[offset_of!(Header, devices)] = 1;
+    bytes[strings] = text.len() as u8;
+    bytes[strings + 4..][..text.len()].copy_from_slice(text);
+    let devices = read(&bytes).expect("a record").devices;
+    let found: Vec<_> =
+        devices.iter().map(|its| (its.ordinal, &*its.compute_capability, &*its.name)).collect();
+    assert_eq!(found, [(0, "9.0", "NVIDIA H200"), (7, "12.0", "")]);
+}
+
+#[test]
 fn a_call_in_progress_has_a_name_and_the_time_that_is_its_own() {
     let mut bytes = empty_record();
     let mut set = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);

@@ -1,7 +1,7 @@
 //! Declares the command line of the audit: a program to run, or another mode.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::builder::{PathBufValueParser, TypedValueParser};
@@ -25,6 +25,9 @@ because a record could not be read, or no call was seen and an option asks about
 
 /// The seconds after which a call is explained that has not returned.
 pub(crate) const DEFAULT_HANG_AFTER: f64 = 5.0;
+
+/// Stands in the name of a file for the number of a process: each process gets a file.
+pub(crate) const PID: &str = "{pid}";
 
 /// The command line of the audit.
 #[derive(Args)]
@@ -133,8 +136,9 @@ pub(crate) struct Run {
 /// The files to write.
 #[derive(Args)]
 pub(crate) struct Reports {
-    /// Write the report as JSON to this file, or to the standard output with `-`
-    #[arg(long, value_name = "FILE")]
+    /// Write the report as JSON to this file, or to the standard output with `-`; with `{pid}` in the file's name a file for
+    /// each process
+    #[arg(long, value_name = "FILE", value_parser = PathBufValueParser::new().try_map(file_or_files))]
     pub(crate) json: Option<PathBuf>,
 
     /// Write the report as a page to this file: a summary, a timeline, and tables
@@ -238,6 +242,18 @@ fn file(path: PathBuf) -> Result<PathBuf, &'static str> {
     }
 }
 
+/// Returns the path of a file, or of a file for each process. Refuses [`PID`] where it can't make several files.
+fn file_or_files(path: PathBuf) -> Result<PathBuf, &'static str> {
+    let has_number = |path: &Path| path.to_string_lossy().contains(PID);
+    if path.parent().is_some_and(has_number) {
+        Err("write `{pid}` in the name of the file: a folder for each process isn't made")
+    } else if has_number(&path) && path.to_string_lossy().starts_with('-') {
+        Err("`-` is the standard output, which takes one report: name a file, such as report-{pid}.json")
+    } else {
+        Ok(path)
+    }
+}
+
 /// Parses an architecture, such as `sm_90`.
 fn architecture(name: &str) -> Result<Target, String> {
     name.parse().map_err(|error: InvalidTarget| error.to_string())
@@ -265,6 +281,15 @@ mod tests {
     struct Options {
         #[command(flatten)]
         _audit: Audit,
+    }
+
+    #[test]
+    fn a_file_for_each_process_has_the_number_in_its_own_name() {
+        for one in ["-", "report.json", "a/report-{pid}.json", "report-{pid}-{pid}"] {
+            assert_eq!(file_or_files(one.into()), Ok(one.into()));
+        }
+        assert!(file_or_files("-{pid}".into()).is_err_and(|why| why.contains("the standard output")));
+        assert!(file_or_files("{pid}/report.json".into()).is_err_and(|why| why.contains("a folder")));
     }
 
     /// People who install the command with pip do not know what cargo is.

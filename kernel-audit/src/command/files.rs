@@ -3,12 +3,12 @@
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::FileTypeExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use kernel_registry_command::terminal;
 use kernel_registry_files::Folder;
 
-use super::cli::Reports;
+use super::cli::{PID, Reports};
 use super::failure::Failure;
 use super::preload::{self, Earlier};
 use super::process::Audit;
@@ -19,7 +19,9 @@ use super::trust::followed;
 impl Reports {
     /// Fails if a report cannot be written. The check comes before a program runs, which can take hours.
     pub(crate) fn can_be_written(&self) -> Result<(), Failure> {
-        let files = [(&self.json, Format::Json), (&self.html, Format::Page), (&self.trace, Format::Timeline)];
+        // No process has the number 0.
+        let json = self.json.as_deref().map(|path| with_number(path, 0));
+        let files = [(&json, Format::Json), (&self.html, Format::Page), (&self.trace, Format::Timeline)];
         let files = files.into_iter().filter_map(|(path, format)| Some((path.as_deref()?, format)));
         for (path, format) in files.filter(|(path, _)| !is_output(path)) {
             can_be_written(path, format)?;
@@ -39,6 +41,7 @@ impl Reports {
         }
         match self.json.as_deref() {
             Some(path) if is_output(path) => terminal::print(|out| write!(out, "{}", json::text(audit)))?,
+            Some(path) if with_number(path, 0) != path => write_of_each(path, audit)?,
             path => write_file(path, Format::Json, || json::text(audit))?,
         }
         match &self.record {
@@ -51,6 +54,24 @@ impl Reports {
         write_file(self.html.as_deref(), Format::Page, || html::page(audit))?;
         write_file(self.trace.as_deref(), Format::Timeline, || trace::text(audit))
     }
+}
+
+/// Returns a path with the number of a process in place of each [`PID`].
+fn with_number(path: &Path, number: u32) -> PathBuf {
+    match path.to_str() {
+        Some(text) => text.replace(PID, &number.to_string()).into(),
+        None => path.to_owned(),
+    }
+}
+
+/// Writes the report on each process to a file of its own.
+fn write_of_each(path: &Path, audit: &Audit) -> Result<(), Failure> {
+    if audit.processes.is_empty() {
+        terminal::say(format_args!("`{}` is not written: no process left a record", path.display()));
+    }
+    audit.processes.iter().try_for_each(|process| {
+        write_file(Some(&with_number(path, process.number)), Format::Json, || json::text(&audit.of(process)))
+    })
 }
 
 /// Returns whether the standard output is meant, in place of a file.

@@ -43,7 +43,7 @@ pub(crate) struct Audit {
 }
 
 /// How a program ended, and where.
-#[derive(Serialize)]
+#[derive(Clone, Serialize)]
 pub(crate) struct Outcome {
     /// The exit code, unless a signal ended it.
     pub(crate) exit_code: Option<i32>,
@@ -63,10 +63,11 @@ pub(crate) fn hang_key(process: &Process, event: &Event) -> Option<HangKey> {
 }
 
 /// A process that called the driver.
+#[derive(Clone)]
 pub(crate) struct Process {
     /// The contents of the process's record. The rank may come from the program's arguments.
     pub(crate) report: Report,
-    /// The name, `rank 3` or `process 4711`. No two processes have the same.
+    /// The name: `rank 3`, `process 4711`, or `worker 4711` of one of Python's multiprocessing. No two processes have the same.
     pub(crate) name: String,
     /// The number of the process, or another number if an earlier process has the same: each machine and container
     /// numbers its own processes.
@@ -111,6 +112,16 @@ impl Audit {
         }
         symbols::resolve(&mut reports);
         Ok(Audit { processes: with_names(reports), left_out, copies, ..Audit::default() })
+    }
+
+    /// Returns the audit of one of the processes alone.
+    pub(crate) fn of(&self, process: &Process) -> Audit {
+        Audit {
+            processes: vec![process.clone()],
+            left_out: self.left_out.clone(),
+            ended: self.ended.clone(),
+            ..Audit::default()
+        }
     }
 
     /// Splits the processes into those that are shown and the rest. Where there is no room for all, processes with
@@ -182,6 +193,11 @@ impl Audit {
     pub(crate) fn lack_threads(&self) -> usize {
         self.processes.iter().filter(|process| process.report.lacks_thread).count()
     }
+}
+
+/// Returns the command line by which people know a process: of a worker that of its program.
+pub(crate) fn command(report: &Report) -> &str {
+    if report.worker_of.is_empty() { &report.command } else { &report.worker_of }
 }
 
 impl Process {
@@ -331,6 +347,7 @@ pub(crate) fn with_names(reports: Vec<Report>) -> Vec<Process> {
         let name = match process.report.rank {
             Some(rank) if of_rank[&rank] == 1 => format!("rank {rank}"),
             Some(rank) => format!("rank {rank}, process {own}"),
+            None if !process.report.worker_of.is_empty() => format!("worker {own}"),
             None => format!("process {own}"),
         };
         let further = (2..).map(|count| format!("{name} ({count})"));

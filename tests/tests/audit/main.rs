@@ -13,6 +13,7 @@ mod answers;
 mod baked;
 mod compiled;
 mod demo;
+mod devices;
 mod exit;
 mod forks;
 mod hangs;
@@ -27,6 +28,7 @@ mod python_lines;
 mod ready;
 mod recording;
 mod stretches;
+mod workers;
 
 use std::collections::HashSet;
 use std::os::unix::process::ExitStatusExt;

@@ -140,6 +140,39 @@ fn events_that_found_no_room_are_reported_and_counted() {
 }
 
 #[test]
+fn each_process_can_have_a_file_of_json() {
+    if !has_python() {
+        return;
+    }
+    let records = scratch_folder();
+    recorded(&records, &[], &["--kernels", "4"]);
+    recorded(&records, &[], &["--kernels", "6"]);
+    let Merged { json: all, .. } = merged(&[&records]);
+    let folder = scratch_folder();
+    let merge = |name: &str| {
+        let mut command = cargo_kernels_command();
+        command.args(["audit", "merge", "--json"]).arg(folder.join(name)).arg(&records);
+        command.output().expect("the tool runs")
+    };
+    assert!(merge("report-{pid}.json").status.success());
+    let (processes, mut findings) = (list(&all["processes"]), 0);
+    assert_eq!(processes.len(), 2, "{all:#}");
+    for process in processes {
+        let file = folder.join(format!("report-{}.json", process["process"]));
+        let own: Value = serde_json::from_slice(&fs::read(file).expect("a file of its own")).expect("JSON");
+        assert_eq!(own["processes"], serde_json::json!([process]));
+        assert_eq!(own["kernels"].as_array().map(Vec::len), process["launches"].as_u64().map(|n| n as usize));
+        findings += own["findings"].as_u64().expect("a number");
+    }
+    assert_eq!(all["findings"], findings);
+    assert_eq!(fs::read_dir(&folder).expect("a folder").count(), 2, "and no file on all of them");
+
+    let output = merge("{pid}/report.json");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("write `{pid}` in the name of the file"));
+}
+
+#[test]
 fn traces_have_tracks_for_threads_and_streams_on_one_axis() {
     if !has_python() {
         return;

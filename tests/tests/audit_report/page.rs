@@ -59,7 +59,7 @@ fn page() -> PathBuf {
         "</title></script><script>errors.push('not escaped')</script><img src=x onerror=errors.push('img')>";
     recorded(
         &records,
-        &["--hang-after", "0.2"],
+        &["--hang-after", "0.2", "--first", "0.5"],
         &["--kernels", "60", "--threads", "2", "--hang", "--", hostile],
     );
     recorded(&records, &[], &["--rank", "1"]);
@@ -74,7 +74,7 @@ fn the_page_works_in_a_browser() {
         return;
     }
     let page = page();
-    for (width, dark) in [(360, false), (360, true), (1280, false), (1280, true)] {
+    for (width, dark) in [(360, false), (400, false), (400, true), (1280, false), (1280, true)] {
         let found = found(browser, &page, width, dark);
         let what = format!("{width} px, dark: {dark}: {found:#}");
         assert_eq!(found["errors"], serde_json::json!([]), "{what}");
@@ -99,6 +99,8 @@ fn the_page_has_everything_without_scripts() {
     for part in [
         "The program waited for ",
         "<dt>where</dt>",
+        "<code>ready</code> of process ",
+        "<h2>Where the time went</h2>",
         "class=\"resident\"",
         "were loaded after the program was ready (the longest: ",
         "<strong>What to do:</strong> load this library, or compile this code, before the program is ready",

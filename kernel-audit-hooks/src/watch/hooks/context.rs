@@ -9,7 +9,7 @@ use kernel_registry_cuda::rules;
 use super::guard;
 use crate::watch::events::timed;
 use crate::watch::hang::busy;
-use crate::watch::known::{contexts, handles, owners, stream_counts};
+use crate::watch::known::{contexts, devices, handles, owners, stream_counts};
 use crate::watch::loader::real::driver_function;
 use crate::watch::preload;
 use crate::watch::process::fork;
@@ -82,11 +82,16 @@ pub(super) fn retain_primary(
     device: CUdevice,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    with_handle(make_context(call, out, real), out, |context| contexts::add_hold(context, device))
+    with_handle(make_context(call, out, device, real), out, |context| contexts::add_hold(context, device))
 }
 
 /// Makes a call that creates or retains a context.
-pub(super) fn make_context(call: Call, out: *mut CUcontext, real: impl FnOnce() -> CUresult) -> CUresult {
+pub(super) fn make_context(
+    call: Call,
+    out: *mut CUcontext,
+    device: CUdevice,
+    real: impl FnOnce() -> CUresult,
+) -> CUresult {
     static ONCE: Once = Once::new();
     let result = timed(call, real);
     // `busy::end` is registered after the driver's own exit handlers, so it is called before them.
@@ -94,6 +99,7 @@ pub(super) fn make_context(call: Call, out: *mut CUcontext, real: impl FnOnce() 
     fork::call_once(&ONCE, || _ = unsafe { libc::atexit(busy::end) });
     with_handle(result, out, |context| {
         contexts::add(context);
+        devices::record_use(device);
         if preload::is_due_with_contexts() {
             // The call still counts as in progress, so that a hang of the preload is explained.
             during(call, || preload::in_context(context));

@@ -1,12 +1,14 @@
 //! Sets of devices, and peer access between them.
 
 use std::collections::HashMap;
+use std::ffi::{CStr, c_char, c_int};
 
 use cudarc::driver::sys::{CUcontext, CUdevice, CUdevice_attribute, CUresult};
 
 use crate::watch::known::contexts;
 use crate::watch::loader::real::{driver_function, stored};
 use crate::watch::process::locked::Locked;
+use crate::watch::record::recording;
 
 /// A set of devices whose kernels a call waits for. Ordinals are taken modulo 64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -40,6 +42,36 @@ pub(crate) fn capability(device: CUdevice) -> Option<(u32, u32)> {
         CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR as MINOR,
     };
     number(MAJOR).zip(number(MINOR))
+}
+
+fn name(device: CUdevice) -> Option<String> {
+    const ROOM: usize = 256;
+    driver_function!(static GET = cuDeviceGetName(*mut c_char, c_int, CUdevice));
+    let get = GET.get()?;
+    // SAFETY: the call stores a text of at most so many bytes, with a zero at its end.
+    let name = stored([0_u8; ROOM], |room| unsafe { get(room.as_mut_ptr().cast(), ROOM as c_int, device) })?;
+    Some(CStr::from_bytes_until_nul(&name).ok()?.to_string_lossy().into_owned())
+}
+
+/// The lines of the record on the devices that have had a context.
+static USED: Locked<Vec<(CUdevice, String)>> = Locked::new();
+
+/// Records a device with its first context. No thread can wait in that context yet, so the driver answers at once; later
+/// another thread could have the driver's lock until nothing runs on the device.
+pub(crate) fn record_use(device: CUdevice) {
+    let is_known = |used: &[(CUdevice, String)]| used.iter().any(|(its, _)| *its == device);
+    if is_known(&USED.lock()) {
+        return;
+    }
+    let Some((major, minor)) = capability(device) else { return };
+    let name = name(device).unwrap_or_default();
+    USED.with(|used| {
+        if !is_known(used) {
+            used.push((device, format!("{device} {major}.{minor} {name}\n")));
+        }
+        let lines: String = used.iter().map(|(_, line)| &**line).collect();
+        recording::write_devices(&lines);
+    });
 }
 
 /// Returns all visible devices.

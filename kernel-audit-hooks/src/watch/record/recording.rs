@@ -22,6 +22,7 @@ use crate::record::{
 use crate::watch::process::fork;
 use crate::watch::process::locked::Locked;
 use crate::watch::process::say::{self, say};
+use crate::watch::process::worker;
 use crate::watch::record::new_event::NewEvent;
 use crate::watch::record::{call, feed, live, room};
 
@@ -112,6 +113,8 @@ fn make() -> *mut Layout {
     header.rank.store(rank.map_or(0, |rank| rank.saturating_add(1)), Ordering::Relaxed);
     let command: Vec<_> = env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
     write(record, &header.command, command.join(" ").as_bytes());
+    let program = worker::program(&command).unwrap_or_default();
+    write(record, &header.worker_of, program.join(" ").as_bytes());
     let functions: Vec<_> = call::list_hooks().iter().map(|hook| hook.name).collect();
     write(record, &header.functions, functions.join("\n").as_bytes());
     say::count_in(Some(&header.unsaid));
@@ -399,6 +402,12 @@ fn write_fields(record: *const Layout, event: &RawEvent, fields: &Fields<&str>) 
 pub(crate) fn write_main_thread(frames: &str) {
     let record = record();
     write(record, &record.header.main_thread, frames.as_bytes());
+}
+
+/// Records the devices on which the process made a context, a line for each.
+pub(crate) fn write_devices(lines: &str) {
+    let record = record();
+    write(record, &record.header.devices, lines.as_bytes());
 }
 
 /// Records how long the call in this slot has been in progress.

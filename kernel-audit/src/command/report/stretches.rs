@@ -1,12 +1,13 @@
 //! Says where the time of stretches went: in the text, on the page, and as marks of the timeline.
 
+use std::cmp::Reverse;
 use std::fmt::{self, Write};
 
 use kernel_registry_command::many;
 use serde_json::{Value, json};
 
 use crate::command::process::{Audit, Process};
-use crate::command::report::page::{Cell, Table};
+use crate::command::report::page::{Cell, Table, Text};
 use crate::command::report::words::{Time, caller, paragraph, short};
 use crate::record::{Spending, Spent, Stretch};
 
@@ -19,6 +20,10 @@ const SMALL: u64 = 1;
 
 /// The part of a stretch, in hundredths, above which times overlap.
 const OVERLAP: u64 = 105;
+
+/// The most stretches in the summary of the page, and the most lines of each.
+const HEADLINES: usize = 3;
+const HEADLINE_LINES: usize = 3;
 
 /// The most rows of a table on the page.
 const ROWS: usize = 50;
@@ -82,12 +87,46 @@ fn share(spent: &Spent, of: &Stretch) -> u64 {
     spent.took.saturating_mul(100).saturating_add(of.took / 2).checked_div(of.took).unwrap_or(0)
 }
 
+/// A stretch in the summary of the page.
+pub(super) struct Headline {
+    /// How long a thread of the process ran, or waited for the GPU, in nanoseconds.
+    pub(super) weight: u64,
+    /// A sentence, and a list of what took most of the time.
+    pub(super) html: String,
+}
+
+/// Returns the stretches in which most was done, the longest first.
+pub(super) fn headlines(audit: &Audit) -> Vec<Headline> {
+    let weight = |stretch: &Stretch| {
+        let idle = stretch.spent.iter().filter(|spent| spent.what == Spending::Idle).map(|spent| spent.took);
+        idle.fold(stretch.took, u64::saturating_sub)
+    };
+    let mut all: Vec<_> = of_processes(audit).map(|(its, stretch)| (weight(stretch), its, stretch)).collect();
+    all.retain(|(weight, ..)| *weight > 0);
+    all.sort_by_key(|(weight, ..)| Reverse(*weight));
+    let headline = |(weight, process, stretch)| Headline { weight, html: headline(audit, process, stretch) };
+    all.into_iter().take(HEADLINES).map(headline).collect()
+}
+
+fn headline(audit: &Audit, process: &Process, stretch: &Stretch) -> String {
+    let of = if audit.processes.len() > 1 { format!(" of {}", process.name) } else { String::new() };
+    let (name, took, of) = (Text(short(&stretch.name)), Time(stretch.took), Text(of));
+    let line = |spent: &Spent| {
+        let by = if spent.user.is_empty() { String::new() } else { format!(", by {}", spent.user) };
+        format!("<li>{} {}{}</li>\n", Time(spent.took), Text(short(&what(spent))), Text(by))
+    };
+    let lines: String = stretch.spent.iter().take(HEADLINE_LINES).map(line).collect();
+    let end = if lines.is_empty() { "." } else { ", most of it here:" };
+    format!("<p><strong><code>{name}</code>{of} took {took}{end}</strong></p>\n<ul>\n{lines}</ul>\n")
+}
+
+fn of_processes(audit: &Audit) -> impl Iterator<Item = (&Process, &Stretch)> {
+    audit.processes.iter().flat_map(|process| process.report.stretches.iter().map(move |its| (process, its)))
+}
+
 /// Writes a table for each stretch.
 pub(super) fn write_tables(page: &mut String, audit: &Audit) -> fmt::Result {
-    let of_process = |process| move |stretch| (process, stretch);
-    let all =
-        audit.processes.iter().flat_map(|process| process.report.stretches.iter().map(of_process(process)));
-    let all: Vec<(&Process, &Stretch)> = all.collect();
+    let all: Vec<_> = of_processes(audit).collect();
     if all.is_empty() {
         return Ok(());
     }
@@ -95,7 +134,7 @@ pub(super) fn write_tables(page: &mut String, audit: &Audit) -> fmt::Result {
     for (process, stretch) in all.into_iter().take(ROWS) {
         let of = if audit.processes.len() > 1 { format!("{}: ", process.name) } else { String::new() };
         let label = format!("{of}{} of {}", Time(stretch.took), short(&stretch.name));
-        writeln!(page, "<h3>{}</h3>", super::page::Text(&label))?;
+        writeln!(page, "<h3>{}</h3>", Text(&label))?;
         let row = |spent: &Spent| {
             vec![
                 Cell::number(spent.took as f64, Time(spent.took)),

@@ -10,6 +10,7 @@ use crate::command::process::{Audit, Process, is_late};
 use crate::command::report::groups::Group;
 use crate::command::report::hang;
 use crate::command::report::page::Text;
+use crate::command::report::stretches::{self, Headline};
 use crate::command::report::words::{About, NOTHING_SEEN, Time, processes, short, subject};
 use crate::record::{Event, Kind, Report};
 use crate::rules;
@@ -53,7 +54,8 @@ pub(super) fn hangs(audit: &Audit) -> Vec<(&Process, &Event)> {
     hangs
 }
 
-/// Writes what is wrong, and what to do, in two sentences for each cause. The hang comes first.
+/// Writes what is wrong, and what to do, in two sentences for each cause: hangs, calls that were refused, and then what
+/// took the longest, also stretches.
 fn write_verdict(to: &mut String, audit: &Audit) -> fmt::Result {
     let hangs = hangs(audit);
     if let [(process, hang), others @ ..] = &*hangs {
@@ -71,7 +73,12 @@ fn write_verdict(to: &mut String, audit: &Audit) -> fmt::Result {
     }
     let mut said: HashSet<String> = hangs.iter().map(|(process, hang)| hang::cure(process, hang)).collect();
     let causes = audit.causes();
+    let mut stretches = stretches::headlines(audit).into_iter().peekable();
     for cause in causes.iter().take(CAUSES) {
+        let is_longer = |stretch: &Headline| cause.weight().is_some_and(|took| stretch.weight > took);
+        while let Some(stretch) = stretches.next_if(is_longer) {
+            to.write_str(&stretch.html)?;
+        }
         writeln!(to, "<p class=\"bad\">{}.</p>", code(&cause.to_string()))?;
         if let Some(remedy) = cause.remedy().filter(|remedy| said.insert((*remedy).to_owned())) {
             what_to_do(to, remedy)?;
@@ -85,6 +92,7 @@ fn write_verdict(to: &mut String, audit: &Audit) -> fmt::Result {
             many(findings, "more finding")
         )?;
     }
+    stretches.try_for_each(|stretch| to.write_str(&stretch.html))?;
     if audit.processes.iter().all(|process| process.report.ready.is_none()) {
         // A program that hangs needs other help first.
         if !hangs.is_empty() {
@@ -180,4 +188,57 @@ fn write_facts(to: &mut String, audit: &Audit) -> fmt::Result {
         }
     }
     writeln!(to, "</ul>")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::process::with_names;
+    use crate::record::{Report, Spending, Spent, Stretch};
+
+    fn spent(what: Spending, took: u64, function: &str) -> Spent {
+        let mut spent = Spent::default();
+        (spent.what, spent.took, spent.function) = (what, took, function.into());
+        spent
+    }
+
+    #[test]
+    fn headlines_come_in_the_order_of_their_weight() {
+        const MS: u64 = 1_000_000;
+        let finding = |kind, call: &str, took| {
+            let mut event = Event::default();
+            (event.kind, event.call, event.took, event.is_finding) = (kind, call.into(), took, true);
+            event
+        };
+        let stretch = |name: &str, took, spent| {
+            let mut stretch = Stretch::default();
+            (stretch.name, stretch.took, stretch.spent) = (name.into(), took, spent);
+            stretch
+        };
+        let mut report = Report::default();
+        report.ready = Some(1);
+        report.events = vec![
+            finding(Kind::Load, "cuShort", MS * 6 / 10),
+            finding(Kind::Compile, "nvrtcLong", 900 * MS),
+            finding(Kind::Refused, "cuRefused", 0),
+            finding(Kind::Hang, "cuHung", 1),
+        ];
+        report.stretches = vec![
+            stretch("asleep", 5000 * MS, vec![spent(Spending::Idle, 5000 * MS, "")]),
+            stretch("<first>", 521 * MS, vec![spent(Spending::Loading, 480 * MS, "cuModuleLoadData")]),
+        ];
+        let audit = Audit { processes: with_names(vec![report]), ..Audit::default() };
+        let html = html(&audit);
+        let order = [
+            "The program hung",
+            "cuRefused",
+            "nvrtcLong",
+            "<code>&lt;first&gt;</code> took 521.0 ms, most of it here:",
+            "<li>480.0 ms loading: cuModuleLoadData</li>",
+            "cuShort",
+        ];
+        let places: Vec<_> = order.iter().map(|part| html.find(part)).collect();
+        assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?}: {html}");
+        assert!(!html.contains("asleep"), "nothing was done there: {html}");
+    }
 }
