@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::causes;
 use crate::command::how_run::HowRun;
-use crate::command::process::{Own, Process, record_files, with_names};
+use crate::command::process::{Own, Process, is_finding, record_files, with_names};
 use crate::command::report::comparison::names;
 use crate::command::report::hang;
 use crate::command::report::words::{self, Time, brief, caller, paragraph, subject};
@@ -21,7 +21,7 @@ use crate::rules;
 /// How often the records of running processes are read.
 pub(crate) const STEP: Duration = Duration::from_millis(250);
 
-/// The most temporary records of processes that have ended. Each takes 0.1 to 0.3 MiB, and a container may have 16.
+/// The most temporary records of processes that have ended without findings. Each takes 0.1 to 0.3 MiB, and a container may have 16.
 const MOST_ENDED: usize = 32;
 
 /// The most processes that are listed.
@@ -182,7 +182,7 @@ pub(crate) struct Running {
     /// Records that are not followed, because their processes have ended: before the first look, or later if the
     /// program of this command started them.
     ended: HashSet<PathBuf>,
-    /// The records of ended processes, the oldest first, if nobody keeps the records.
+    /// The records of ended processes without findings, the oldest first, if nobody keeps the records.
     temporary: Option<VecDeque<PathBuf>>,
     /// How many of these were removed.
     removed: usize,
@@ -205,11 +205,13 @@ struct Followed {
     is_gone: bool,
     /// Whether the process had ended at the last look.
     has_ended: bool,
+    /// Whether the record had findings then, or may lack some.
+    has_findings: bool,
 }
 
 impl Followed {
     fn new(tail: Tail, was_there: bool, process: Option<PathBuf>) -> Self {
-        Followed { tail, was_there, process, is_gone: false, has_ended: false }
+        Followed { tail, was_there, process, is_gone: false, has_ended: false, has_findings: false }
     }
 
     /// Reads the record as it is now, if its process counts.
@@ -221,6 +223,8 @@ impl Followed {
         // A killed process does not record that it ends, and a stopped process does not report that it runs.
         report.ended |= self.tail.is_quiet() && !self.is_in_memory();
         self.has_ended = report.ended;
+        self.has_findings =
+            report.events.iter().any(is_finding) || report.dropped_findings > 0 || report.lacks_thread;
         Some(report)
     }
 
@@ -255,7 +259,7 @@ impl Running {
     pub(crate) fn removed(&self) -> Option<String> {
         let Running { removed, .. } = self;
         (*removed > 0).then(|| {
-            format!("{removed} processes ended so long ago that their records were removed: `--records FOLDER` keeps all")
+            format!("the records of {removed} processes without findings were removed, because others ended later: `--records FOLDER` keeps all")
         })
     }
 
@@ -297,7 +301,8 @@ impl Running {
                 // Where the file system has no holes, the record stays large.
                 let _ = followed.tail.inode().map(|inode| trim(path, inode));
                 self.ended.insert(path.clone());
-                self.temporary.iter_mut().for_each(|ended| ended.push_back(path.clone()));
+                let temporary = self.temporary.iter_mut().filter(|_| !followed.has_findings);
+                temporary.for_each(|ended| ended.push_back(path.clone()));
             }
             stays
         });

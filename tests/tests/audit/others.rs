@@ -153,7 +153,7 @@ fn records_of_processes_that_ended_long_ago_are_removed() {
     };
     let (count, said) = run("40", &[]);
     assert!((32..38).contains(&count), "{count}");
-    let removed = format!("{} processes ended so long ago that their records were removed", 40 - count);
+    let removed = format!("the records of {} processes without findings were removed", 40 - count);
     assert!(said.contains(&removed), "{removed}: {said}");
     let records = scratch_folder();
     assert_eq!(run("34", &["--records", records.to_str().expect("a path")]).0, 34);

@@ -47,9 +47,9 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    /// Returns whether the user keeps the records.
-    pub(super) fn keeps_records(&self) -> bool {
-        self.temporary.is_none()
+    /// Returns whether the user keeps the records, or records from them what was loaded late.
+    pub(super) fn needs_all_records(&self) -> bool {
+        self.temporary.is_none() || self.run.record.is_some()
     }
 }
 

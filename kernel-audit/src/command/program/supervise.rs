@@ -25,7 +25,7 @@ pub(super) struct Ended {
     pub(super) was_together: bool,
     /// Whether Ctrl-C ended the program.
     pub(super) was_interrupted: bool,
-    /// A sentence for each process without a record, and one for those whose records were removed.
+    /// A sentence for each process without a record.
     pub(super) without_record: Vec<String>,
 }
 
@@ -39,7 +39,7 @@ pub(super) fn replace_with(program: &OsStr, arguments: &[OsString]) -> Failure {
 
 /// Runs the program to its end.
 pub(super) fn supervise(prepared: &mut Prepared) -> Result<Ended, Failure> {
-    let are_kept = prepared.keeps_records();
+    let are_kept = prepared.needs_all_records();
     let Prepared { command, records, own, run, .. } = prepared;
     let blocked = signals::outlive(command);
     let program = command.get_program().to_owned();
@@ -78,7 +78,7 @@ pub(super) fn supervise(prepared: &mut Prepared) -> Result<Ended, Failure> {
         hangs.say(messages.say(), false);
         messages.without_record()
     });
-    let mut without_record = without_record.unwrap_or_default();
-    without_record.extend(processes.removed());
+    let without_record = without_record.unwrap_or_default();
+    processes.removed().iter().for_each(terminal::say);
     Ok(Ended { status, said: hangs.said, was_together, was_interrupted, without_record })
 }
