@@ -2,7 +2,7 @@
 //
 //     spins CASE SECONDS
 //
-// Cases: flag, barrier, two, replay, computes, address, misaligned, assert, trap. With LATE=1 a thread loads a module while the
+// Cases: flag, barrier, replay, computes, address, misaligned, assert, trap. With LATE=1 a thread loads a module while the
 // kernel runs. Prints `running` when the kernel has started, and the result of waiting for it. No kernel runs longer than SECONDS.
 #include <cuda.h>
 #include <cassert>
@@ -118,10 +118,7 @@ int main(int count, char **words) {
         waits_for_flag<<<4, 64, 0, first>>>(flag, out, nanoseconds);
     else if (is("barrier"))
         barrier_of_blocks<<<processors + 8, 32, room, first>>>(out, out + 1, nanoseconds);
-    else if (is("two")) {
-        barrier_of_blocks<<<processors - 32, 32, room, first>>>(out, out + 1, nanoseconds);
-        barrier_of_blocks<<<processors - 32, 32, room, second>>>(out + 64, out + 65, nanoseconds);
-    } else if (is("replay")) {
+    else if (is("replay")) {
         cudaGraph_t graph;
         cudaGraphExec_t ready;
         check(cudaStreamBeginCapture(first, cudaStreamCaptureModeGlobal), "cudaStreamBeginCapture");
