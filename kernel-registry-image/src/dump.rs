@@ -24,15 +24,14 @@ mod tables;
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use crate::Error;
 use code::Code;
 pub use exception::Exception;
-pub use model::{Device, Dump, Fault, Frame, Grid, Line, Place, Thread};
+use model::DEPTH;
+pub use model::{Device, Dump, Fault, Frame, Grid, Line, LostFault, Place, Thread};
 use tables::{Kind, Row, Tables};
-
-/// The most calls in each other that are read.
-const DEPTH: usize = 64;
 
 /// Returns whether the bytes begin like a core dump of a GPU.
 pub fn is_dump(bytes: &[u8]) -> bool {
@@ -62,7 +61,32 @@ pub fn read(bytes: &[u8]) -> Result<Dump, Error> {
         grid.places = places(stacks, &code);
     }
     grids.sort_by_key(|grid| (grid.device, grid.number));
-    Ok(Dump { devices: tables.devices(), grids })
+    let lost = lost(&tables, &grids, &code);
+    Ok(Dump { devices: tables.devices(), grids, lost })
+}
+
+/// Finds the faults that multiprocessors report where no thread has any.
+fn lost(tables: &Tables<'_>, grids: &[Grid], code: &Code<'_>) -> Vec<LostFault> {
+    let mut faults: Vec<LostFault> = Vec::new();
+    for row in tables.rows(Kind::Multiprocessors) {
+        let device = row.parent.1;
+        let has_address = row.u32(12) != 0;
+        let Some(exception) = Exception::new(row.u32(8)).filter(|_| has_address) else { continue };
+        if grids.iter().any(|grid| grid.device == device && !grid.faults.is_empty()) {
+            continue;
+        }
+        let frames = code.frames(&[row.u64(16)]);
+        let same =
+            |its: &LostFault| (its.device, its.exception) == (device, exception) && its.frames == frames;
+        match faults.iter().position(same) {
+            Some(index) => faults[index].multiprocessors += 1,
+            None if faults.len() < DEPTH => {
+                faults.push(LostFault { device, exception, multiprocessors: 1, frames });
+            }
+            None => {}
+        }
+    }
+    faults
 }
 
 /// Threads by their stacks, which are addresses: the innermost function's next instruction, then where its callers go on.
@@ -94,7 +118,8 @@ fn threads(tables: &Tables<'_>, grids: &mut [Grid]) -> Found {
         let Some(warp) = warps.get(&lane.parent) else { continue };
         let Some((grid, block)) = blocks.get(&warp.parent) else { continue };
         let thread = Thread { block: *block, thread: [20, 24, 28].map(|offset| lane.u32(offset)) };
-        let is_broken = warp.u32(20) != 0;
+        // The warp is marked as a whole, and only its active lanes have met the trap.
+        let is_broken = warp.u32(20) != 0 && warp.u32(16) >> (lane.u32(16) & 31) & 1 == 1;
         let exception = Exception::new(lane.u32(32)).or(is_broken.then_some(Exception::Trap));
         // The next instruction can be behind the one that failed.
         let failed = Some(warp.u64(0)).filter(|_| exception.is_some() && warp.u32(24) != 0);
@@ -116,9 +141,17 @@ fn places(stacks: Stacks, code: &Code<'_>) -> Vec<Place> {
     for (stack, (threads, example)) in stacks {
         let frames = code.frames(&stack);
         let key: Vec<_> = frames.iter().map(Frame::without_offset).collect();
-        let place = places.entry(key).or_insert(Place { frames, threads: 0, example });
-        place.threads += threads;
-        place.example = place.example.min(example);
+        match places.entry(key) {
+            Entry::Vacant(entry) => drop(entry.insert(Place { frames, threads, example })),
+            Entry::Occupied(entry) => {
+                let place = entry.into_mut();
+                place.threads += threads;
+                // The offsets are those of the example.
+                if example < place.example {
+                    (place.frames, place.example) = (frames, example);
+                }
+            }
+        }
     }
     let mut places: Vec<_> = places.into_values().collect();
     places.sort_by_key(|place| (Reverse(place.threads), place.example));
@@ -131,7 +164,7 @@ fn grid(row: &Row<'_>, code: &Code<'_>) -> Grid {
     Grid {
         device: row.parent.1,
         number: row.u64(0),
-        kernel: code.function(entry).map_or_else(|| format!("{entry:#x}"), |(name, _)| name.to_owned()),
+        kernel: code.function(entry).map_or_else(|| format!("{entry:#x}"), |(name, _)| name.to_string()),
         grid: dimensions(72),
         block: dimensions(84),
         host_thread: row.u32(100),

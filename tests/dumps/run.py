@@ -36,6 +36,7 @@ SPINS = [
 # The case, and what the core dump of the driver must say.
 FAULTS = [
     ("misaligned", r"FAULT: an access to a misaligned address by thread \(7,0,0\) of block \(\d,0,0\), at spins.cu:\d+ in writes_misaligned"),
+    ("address", r"FAULT: an access to an illegal address.*, at spins.cu:\d+ in writes_beyond"),
     ("assert", r"FAULT: an assert that failed by thread \(7,0,0\) of block \(\d,0,0\), at spins.cu:\d+ in asserts"),
     ("trap", r"FAULT: a trap by thread \(7,0,0\) of block \(\d,0,0\), at spins.cu:\d+ in traps"),
 ]

@@ -5,6 +5,8 @@ use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tests::{are_documented, cargo_kernels_command, fails, scratch_folder};
@@ -193,14 +195,45 @@ fn a_process_that_cannot_be_joined_is_refused_in_words() {
     assert!((0..50).any(|_| ended()), "a zombie");
     assert!(!never.join("cuda-gdb.ran").exists(), "cuda-gdb doesn't run");
 
-    let refuses =
-        debugger("echo 'warning: of no use' >&2; echo 'ptrace: Operation not permitted.' >&2; exit 1");
+    // cuda-gdb goes on after an error.
+    let refuses = debugger(
+        r#"echo "warning: of no use
+ptrace: Operation not permitted.
+You can't do that without a process to debug.
+The program is not being run." >&2; echo garbage >core; exit 1"#,
+    );
     let said = fails_for(&with.number(), &refuses);
-    assert!(said.contains("cuda-gdb wrote no core dump: ptrace: Operation not permitted."), "{said}");
+    let why = "cuda-gdb wrote no core dump: ptrace: Operation not permitted. You may not debug this process: run this as root";
+    assert!(said.contains(why), "{said}");
     if !Path::new("/usr/local/cuda/bin/cuda-gdb").exists() {
         let said = fails_for(&with.number(), Path::new("/nowhere"));
         assert!(said.contains("neither in `PATH` nor in `CUDA_HOME`"), "{said}");
     }
+}
+
+/// A process is halted as long as a debugger has joined it.
+#[test]
+fn the_debugger_ends_with_the_command() {
+    let program = Running::new(true);
+    let folder = debugger("echo $$ >\"$0.number\"; exec sleep 60");
+    let mut command = dump();
+    let path = format!("{}:/usr/bin:/bin", folder.display());
+    let mut joins = command.arg(program.number()).env("PATH", path).spawn().expect("the tool runs");
+    let number = folder.join("cuda-gdb.number");
+    let wait_until = |what: &str, is_so: &dyn Fn() -> bool| {
+        let begun = Instant::now();
+        while !is_so() {
+            assert!(begun.elapsed() < tests::limit(10), "{what}");
+            thread::sleep(Duration::from_millis(10));
+        }
+    };
+    let debugger = || fs::read_to_string(&number).ok()?.trim().parse::<u32>().ok();
+    wait_until("the debugger starts", &|| debugger().is_some());
+    let debugger = PathBuf::from(format!("/proc/{}", debugger().expect("a number")));
+    assert!(debugger.exists());
+    assert!(Command::new("kill").arg(joins.id().to_string()).status().expect("kill runs").success());
+    joins.wait().expect("it ends");
+    wait_until("the debugger ends", &|| !debugger.exists());
 }
 
 /// Launches a kernel that spins until a thread sets a word, and waits for it.

@@ -7,8 +7,9 @@ mod look;
 mod target;
 mod words;
 
-use std::fs;
-use std::io::Write;
+use std::env;
+use std::fs::File;
+use std::io::{Read, Write};
 use std::path::Path;
 
 use kernel_registry_command::{Failure as Shared, terminal};
@@ -32,12 +33,20 @@ pub(crate) fn dump(options: &cli::Dump) -> Result<(), Failure> {
 /// Joins a process by cuda-gdb.
 fn join(number: u32) -> Result<Look, Failure> {
     let process = Target::find(number)?;
-    let folder = tempfile::tempdir().map_err(Failure::of_io(Path::new("the temporary folder")))?;
-    let gpus = read(&debugger::write_core(number, folder.path())?)?;
+    let folder = tempfile::tempdir().map_err(Failure::not_written(&env::temp_dir()))?;
+    let gpus = read(&debugger::write_core(&process, folder.path())?)?;
     Ok(Look { process: Some(process), gpus })
 }
 
 fn read(path: &Path) -> Result<core::Dump, Failure> {
-    let bytes = fs::read(path).map_err(|source| Shared::of_io(path)(source))?;
+    // A dump with the memory of a GPU can have a hundred gigabytes, and another file need not have an end.
+    const LARGEST: u64 = 4 << 30;
+    let in_words = Shared::of_io(path);
+    let (mut bytes, mut file) = (vec![0; 64], File::open(path).map_err(in_words)?);
+    let head = file.read(&mut bytes).map_err(in_words)?;
+    bytes.truncate(head);
+    if core::is_dump(&bytes) {
+        file.take(LARGEST).read_to_end(&mut bytes).map_err(in_words)?;
+    }
     core::read(&bytes).map_err(|source| Failure::NoDump { path: path.to_owned(), source })
 }

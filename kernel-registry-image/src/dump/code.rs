@@ -2,13 +2,14 @@
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use object::LittleEndian as LE;
 use object::elf::{FileHeader64, SHF_EXECINSTR, SHT_SYMTAB, STT_FUNC};
 use object::read::elf::{FileHeader, SectionHeader, Sym};
 
 use super::lines::LineTable;
-use super::model::{Frame, printable};
+use super::model::{DEPTH, Frame, printable};
 use crate::Error;
 
 /// The code of a dump's images.
@@ -27,7 +28,7 @@ struct Image<'a> {
 #[derive(Default)]
 struct Contents {
     /// Functions by their addresses: the last address, and the name. One that isn't inlined lies inside its kernel.
-    functions: BTreeMap<u64, (u64, String)>,
+    functions: BTreeMap<u64, (u64, Arc<str>)>,
     lines: LineTable,
 }
 
@@ -63,7 +64,7 @@ impl<'a> Code<'a> {
     }
 
     /// Returns the function of an address, and the address's offset in it.
-    pub(super) fn function(&self, address: u64) -> Option<(&str, u64)> {
+    pub(super) fn function(&self, address: u64) -> Option<(&Arc<str>, u64)> {
         /// The most functions of a kernel before the end of the one that is looked for.
         const NEAR: usize = 256;
         let before = self.contents(address)?.functions.range(..=address).rev().take(NEAR);
@@ -75,11 +76,14 @@ impl<'a> Code<'a> {
     pub(super) fn frames(&self, stack: &[u64]) -> Vec<Frame> {
         let mut frames = Vec::new();
         for (depth, address) in stack.iter().copied().enumerate() {
+            if frames.len() >= DEPTH {
+                break;
+            }
             // A call is before the instruction to which it returns, maybe at another line.
             let inside = if depth == 0 { address } else { address.saturating_sub(1) };
             let (function, offset) = match self.function(inside) {
-                Some((function, offset)) => (function.to_owned(), offset + (address - inside)),
-                None => (format!("{address:#x}"), 0),
+                Some((function, offset)) => (function.clone(), offset + (address - inside)),
+                None => (format!("{address:#x}").into(), 0),
             };
             let lines = self.contents(inside).map(|contents| contents.lines.find(inside)).unwrap_or_default();
             let count = lines.len();
@@ -108,9 +112,10 @@ fn contents(image: &[u8]) -> object::read::Result<Contents> {
         let (begin, size) = (symbol.st_value(LE), symbol.st_size(LE));
         let Some(last) = begin.checked_add(size).and_then(|end| end.checked_sub(1)) else { continue };
         let name = symbol.name(LE, symbols.strings())?;
-        room = room.saturating_sub(name.len());
-        if begin > 0 && room > 0 {
-            functions.insert(begin, (last, printable(own_name(&String::from_utf8_lossy(name)))));
+        if begin > 0 {
+            let Some(left) = room.checked_sub(name.len()) else { break };
+            room = left;
+            functions.insert(begin, (last, printable(own_name(&String::from_utf8_lossy(name))).into()));
         }
     }
     let sections: HashMap<&[u8], &[u8]> = table

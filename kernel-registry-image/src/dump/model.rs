@@ -1,11 +1,15 @@
 //! What a core dump says.
 
 use std::fmt;
+use std::sync::Arc;
 
 use kernel_registry_format::is_control;
 
 use super::exception::Exception;
 use crate::signature::readable;
+
+/// The most calls in each other that are read.
+pub(super) const DEPTH: usize = 64;
 
 /// A core dump of GPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,6 +19,22 @@ pub struct Dump {
     pub devices: Vec<Device>,
     /// The running kernels, in the order of their launches.
     pub grids: Vec<Grid>,
+    /// Faults of threads that have ended since, so that their kernels aren't known.
+    pub lost: Vec<LostFault>,
+}
+
+/// A fault of which only the code is known: after an access to an illegal address, all threads can have ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LostFault {
+    /// The index of the GPU.
+    pub device: usize,
+    /// What a thread did.
+    pub exception: Exception,
+    /// The number of multiprocessors that report it.
+    pub multiprocessors: u64,
+    /// The functions, the innermost first. There's at least one.
+    pub frames: Vec<Frame>,
 }
 
 /// A GPU.
@@ -115,7 +135,7 @@ impl fmt::Display for Thread {
 #[non_exhaustive]
 pub struct Frame {
     /// The function's symbol, or the address if no image has a name for it.
-    pub function: String,
+    pub function: Arc<str>,
     /// The instruction's offset in the function that it was compiled into.
     pub offset: u64,
     /// The line, if the image was compiled with lines.
@@ -128,7 +148,7 @@ pub struct Frame {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Line {
     /// The path of the file, as the compiler saw it.
-    pub file: String,
+    pub file: Arc<str>,
     /// The line, counted from 1.
     pub line: u32,
 }
@@ -158,6 +178,6 @@ fn short(path: &str) -> &str {
 
 /// Returns a text of unknown origin without control characters, and not longer than any name or path.
 pub(super) fn printable(text: &str) -> String {
-    const MOST: usize = 4096;
+    const MOST: usize = 1024;
     text.chars().filter(|character| !is_control(*character)).take(MOST).collect()
 }

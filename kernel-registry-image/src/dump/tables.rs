@@ -38,8 +38,8 @@ const KINDS: [Kind; 8] = [
     Kind::Image,
 ];
 
-/// The smallest rows that this module can read, in bytes.
-const SMALLEST: [usize; 8] = [88, 0, 136, 56, 64, 56, 24, 0];
+/// The sizes of the rows of the oldest layout that has what is read here, in bytes. Newer drivers have longer rows.
+const SMALLEST: [usize; 8] = [64, 0, 104, 20, 28, 36, 16, 0];
 
 /// The first type of a dump's own sections.
 const FIRST: u32 = 0x8000_0000;
@@ -109,6 +109,12 @@ impl<'a> Tables<'a> {
             move |error: object::read::Error| Error::malformed(place, error.to_string())
         };
         let header = Header::parse(file).map_err(malformed(HEADERS))?;
+        let (offset, count) = (header.e_shoff(LE), u64::from(header.e_shnum(LE)).max(1));
+        let needed = offset.saturating_add(count * size_of::<SectionHeader64<LE>>() as u64);
+        let available = file.len() as u64;
+        if needed > available {
+            return Err(Error::Truncated { place: "the core dump", needed, available });
+        }
         let headers = header.section_headers(LE, file).map_err(malformed(HEADERS))?;
         if headers.is_empty() {
             return Err(Error::malformed(HEADERS, "there are none: the dump was not written to its end"));
@@ -170,8 +176,8 @@ impl<'a> Tables<'a> {
     /// Returns a text of the dump's strings.
     fn text(&self, offset: u64) -> String {
         let rest = usize::try_from(offset).ok().and_then(|offset| self.names.get(offset..)).unwrap_or(&[]);
-        let text = rest.split(|byte| *byte == 0).next().unwrap_or(&[]);
-        let text = String::from_utf8_lossy(&text[..text.len().min(256)]);
+        let text = rest[..rest.len().min(256)].split(|byte| *byte == 0).next().unwrap_or(&[]);
+        let text = String::from_utf8_lossy(text);
         text.chars().filter(|character| !is_control(*character)).collect()
     }
 }
@@ -195,7 +201,7 @@ fn section<'a>(
         return Ok(None);
     }
     let data = header.data(LE, file).map_err(|_| Error::Truncated {
-        place: "the dump",
+        place: "the core dump",
         needed: header.sh_offset(LE).saturating_add(size),
         available: file.len() as u64,
     })?;

@@ -1,6 +1,6 @@
 //! Writes what the GPUs do as JSON, as docs/dump-json.md describes it.
 
-use kernel_registry_image::dump::{Fault, Frame, Grid, Place};
+use kernel_registry_image::dump::{Fault, Frame, Grid, LostFault, Place};
 use serde_json::{Value, json};
 
 use super::look::Look;
@@ -23,9 +23,19 @@ pub(super) fn text(look: &Look) -> String {
         "tool": concat!("kernel-audit ", env!("CARGO_PKG_VERSION")),
         "process": process,
         "devices": devices.collect::<Vec<_>>(),
+        "faults": look.gpus.lost.iter().map(lost).collect::<Vec<_>>(),
         "kernels": look.gpus.grids.iter().map(|grid| kernel(look, grid)).collect::<Vec<_>>(),
     });
     serde_json::to_string_pretty(&value).unwrap_or_default() + "\n"
+}
+
+fn lost(fault: &LostFault) -> Value {
+    json!({
+        "device": fault.device,
+        "exception": fault.exception.to_string(),
+        "multiprocessors": fault.multiprocessors,
+        "frames": frames(&fault.frames),
+    })
 }
 
 fn kernel(look: &Look, grid: &Grid) -> Value {
@@ -49,7 +59,7 @@ fn kernel(look: &Look, grid: &Grid) -> Value {
         "device": grid.device,
         "number": grid.number,
         "symbol": grid.kernel,
-        "name": function(&grid.kernel),
+        "name": &*function(&grid.kernel),
         "loaded_by": look.process.as_ref().and_then(|process| process.loaded_by(&grid.kernel)),
         "grid": grid.grid,
         "block": grid.block,
@@ -64,10 +74,10 @@ fn kernel(look: &Look, grid: &Grid) -> Value {
 fn frames(frames: &[Frame]) -> Vec<Value> {
     let frame = |frame: &Frame| {
         json!({
-            "symbol": frame.function,
-            "name": function(&frame.function),
+            "symbol": &*frame.function,
+            "name": &*function(&frame.function),
             "offset": frame.offset,
-            "file": frame.line.as_ref().map(|line| &line.file),
+            "file": frame.line.as_ref().map(|line| &*line.file),
             "line": frame.line.as_ref().map(|line| line.line),
             "is_inlined": frame.is_inlined,
         })

@@ -1,13 +1,18 @@
 //! Finds the process to look at, and refuses those that can't be joined before a debugger tries.
 
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use crate::command::failure::Failure;
 use crate::command::process;
 use crate::command::report::words::caller;
 use crate::record::{Kind, Report};
+
+/// What lets a user debug a process.
+pub(super) const MAY_DEBUG: &str = "run this as root, and in a container with `--cap-add SYS_PTRACE`";
 
 /// The most characters of a command line that are shown.
 const LONGEST: usize = 160;
@@ -17,6 +22,8 @@ pub(super) struct Target {
     pub(super) number: u32,
     /// The command line, shortened.
     pub(super) command: String,
+    /// The process's own temporary folder. cuda-gdb has to use the same one.
+    pub(super) temporary: Option<OsString>,
     /// What the audit knows of the process, if it's behind one.
     pub(super) record: Option<Report>,
 }
@@ -42,11 +49,7 @@ impl Target {
         }
         let maps = fs::read_to_string(folder.join("maps")).map_err(|error| {
             refused(match error.kind() {
-                ErrorKind::PermissionDenied => {
-                    "it belongs to another user, or this one may not debug it: run this as root, and in a \
-                     container with `--cap-add SYS_PTRACE`"
-                        .to_owned()
-                }
+                ErrorKind::PermissionDenied => format!("it belongs to another user: {MAY_DEBUG}"),
                 _ => error.to_string(),
             })
         })?;
@@ -60,22 +63,27 @@ impl Target {
         let command = fs::read(folder.join("cmdline")).unwrap_or_default();
         let command = String::from_utf8_lossy(&command).trim_end_matches('\0').replace('\0', " ");
         let command = command.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c });
-        Ok(Target { number, command: command.take(LONGEST).collect(), record: record(&folder, &maps) })
+        let variables = fs::read(folder.join("environ")).unwrap_or_default();
+        let temporary = variables.split(|byte| *byte == 0).find_map(|its| its.strip_prefix(b"TMPDIR="));
+        let temporary = temporary.map(|value| OsStr::from_bytes(value).to_owned());
+        let (command, record) = (command.take(LONGEST).collect(), record(&folder, &maps));
+        Ok(Target { number, command, temporary, record })
     }
 
     /// Returns who loaded a kernel, if the audit saw that.
     pub(super) fn loaded_by(&self, symbol: &str) -> Option<String> {
         let events = self.record.iter().flat_map(|record| record.events.iter().chain(&record.preloaded));
-        let mut loads = events.filter(|event| event.kind == Kind::Load && !event.caller.is_empty());
-        loads
-            .find(|load| load.subject.kernel().is_some_and(|its| **its == *symbol))
-            .map(|load| caller(&load.caller))
+        let loads = events.filter(|event| event.kind == Kind::Load && !event.caller.is_empty());
+        let mut its = loads.filter(|load| load.subject.kernel().is_some_and(|its| **its == *symbol));
+        let first = its.next()?;
+        // Kernels of several modules can have one name, as those of `torch.compile` do.
+        its.all(|load| load.caller == first.caller).then(|| caller(&first.caller))
     }
 }
 
 /// Reads the audit's record of a process, which has mapped it. In a container the path is that of its own root.
 fn record(folder: &Path, maps: &str) -> Option<Report> {
-    let mut files = maps.lines().filter_map(|line| line.find('/').map(|at| &line[at..]));
-    let file = files.find(|file| file.ends_with(".rec"))?;
-    process::read_one(&folder.join("root").join(file.trim_start_matches('/')))
+    let files = maps.lines().filter_map(|line| line.find('/').map(|at| &line[at..]));
+    let mut records = files.filter(|file| file.ends_with(".rec"));
+    records.find_map(|file| process::read_one(&folder.join("root").join(file.trim_start_matches('/'))))
 }

@@ -1,6 +1,9 @@
 //! Says in words what the GPUs do.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::fmt;
+use std::rc::Rc;
 
 use kernel_registry_command::many;
 use kernel_registry_image::Signature;
@@ -23,11 +26,25 @@ impl fmt::Display for Look {
         for (index, device) in self.gpus.devices.iter().enumerate() {
             let Device { name, capability: (major, minor), .. } = device;
             write!(f, "GPU {index}: {name} (sm_{major}{minor})")?;
-            let grids: Vec<_> = self.gpus.grids.iter().filter(|grid| grid.device == index).collect();
-            if grids.is_empty() {
+            // They're in the order of their GPUs.
+            let begin = self.gpus.grids.partition_point(|grid| grid.device < index);
+            let grids: Vec<_> =
+                self.gpus.grids[begin..].iter().take_while(|grid| grid.device == index).collect();
+            let lost: Vec<_> = self.gpus.lost.iter().filter(|fault| fault.device == index).collect();
+            if grids.is_empty() && lost.is_empty() {
                 write!(f, ": no kernel runs")?;
             }
             writeln!(f)?;
+            for fault in lost {
+                let reported =
+                    many(usize::try_from(fault.multiprocessors).unwrap_or(usize::MAX), "multiprocessor");
+                writeln!(
+                    f,
+                    "  FAULT: {}, at {} ({reported}); its threads have ended",
+                    fault.exception,
+                    stack(&fault.frames)
+                )?;
+            }
             for grid in grids {
                 let by = self.process.as_ref().and_then(|process| process.loaded_by(&grid.kernel));
                 kernel(f, grid, device, by)?;
@@ -87,6 +104,7 @@ fn residency(grid: &Grid, device: &Device) -> String {
     let (blocks, resident, started) = (grid.blocks(), grid.resident, grid.started.max(grid.resident));
     let (ended, waiting) = (started - resident, blocks.saturating_sub(started));
     match (ended, waiting) {
+        _ if resident == 0 => "no block is resident: it waits for room, or for another kernel".to_owned(),
         (0, 0) => match resident {
             1 => "its block is resident".to_owned(),
             _ => format!("all {resident} blocks are resident"),
@@ -103,8 +121,14 @@ fn residency(grid: &Grid, device: &Device) -> String {
 }
 
 /// Returns the name of a function as in C++, without its parameters.
-pub(super) fn function(symbol: &str) -> String {
-    Signature::parse(symbol).map_or_else(|| symbol.to_owned(), |signature| signature.names()[0].to_owned())
+pub(super) fn function(symbol: &str) -> Rc<str> {
+    thread_local! {
+        /// Parsing a long name takes a while, and many threads are in one function.
+        static NAMES: RefCell<HashMap<String, Rc<str>>> = RefCell::default();
+    }
+    let name =
+        || Signature::parse(symbol).map_or_else(|| symbol.into(), |signature| signature.names()[0].into());
+    NAMES.with_borrow_mut(|names| names.entry(symbol.to_owned()).or_insert_with(name).clone())
 }
 
 /// Describes where a thread is, the innermost function first.
