@@ -80,6 +80,13 @@ pub struct Report {
     pub main_thread: SharedText,
 }
 
+impl Report {
+    /// Returns the command line by which people know the process: of a worker that of its program.
+    pub fn known_command(&self) -> &str {
+        if self.worker_of.is_empty() { &self.command } else { &self.worker_of }
+    }
+}
+
 /// A device on which a process made a context.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]

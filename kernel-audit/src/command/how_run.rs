@@ -4,7 +4,6 @@ use std::env;
 use std::ffi::OsString;
 use std::fmt;
 
-use crate::command::process::command;
 use crate::record::Report;
 
 /// How a program was run, for commands that run it again.
@@ -42,7 +41,8 @@ impl HowRun {
     pub(crate) fn cure(&self, report: &Report, hangs: bool) -> Cure {
         const FILE: &str = "late.preload";
         let HowRun { tool, program, preload, .. } = self;
-        let program = if program.is_empty() { from_record(command(report)) } else { shortened(program) };
+        let program =
+            if program.is_empty() { from_record(report.known_command()) } else { shortened(program) };
         // A run that hangs writes no file unless the hang ends it, and then the next run may hang later.
         let hangs_end = hangs || self.hangs_end || preload.is_some();
         let again = |file: &str| hangs_end.then(|| file.to_owned());

@@ -19,7 +19,7 @@ use kernel_registry_format::{Needs, is_control};
 use kernel_registry_image::{newest_variant, read as read_image};
 
 use crate::command::failure::Failure;
-use crate::command::process::{Audit, Process, command, is_finding};
+use crate::command::process::{Audit, Process, is_finding};
 use crate::command::replace::{Format, replace, replaceable, successor};
 use crate::command::report::words::{image_of_kernel, short, subject};
 use crate::command::trust::absolute;
@@ -209,7 +209,7 @@ fn comments(audit: &Audit, unpreloadable: &BTreeSet<String>) -> String {
         } else {
             ""
         };
-        format!("{}, `{}`: {found}{ready}", process.name, short(command(&process.report)))
+        format!("{}, `{}`: {found}{ready}", process.name, short(process.report.known_command()))
     });
     let unpreloadable = unpreloadable.iter().map(|words| format!("not to be preloaded: {words}"));
     let comment = |words: String| format!("# {}\n", words.replace(char::is_control, "\u{fffd}"));

@@ -195,11 +195,6 @@ impl Audit {
     }
 }
 
-/// Returns the command line by which people know a process: of a worker that of its program.
-pub(crate) fn command(report: &Report) -> &str {
-    if report.worker_of.is_empty() { &report.command } else { &report.worker_of }
-}
-
 impl Process {
     /// Returns the findings: calls that were late after the program was ready, would have waited for a resident kernel,
     /// or did not return.

@@ -113,7 +113,7 @@ impl LineTable {
         let is_old = header.version() < 5;
         // Before DWARF 5, folders and files are counted from 1.
         self.folders.extend(is_old.then(String::new));
-        self.folders.extend(header.include_directories().iter().map(|folder| text(Some(folder.clone()))));
+        self.folders.extend(header.include_directories().iter().map(|folder| text(Some(*folder))));
         self.files.extend(is_old.then(|| (first_folder, String::new())));
         for file in header.file_names() {
             let folder = usize::try_from(file.directory_index()).unwrap_or(usize::MAX);

@@ -11,7 +11,7 @@ use std::iter;
 use kernel_registry_image::readable;
 
 use self::lines::{code, write_lines};
-use crate::command::process::{Audit, Process, command, is_late};
+use crate::command::process::{Audit, Process, is_late};
 use crate::command::report::comparison::{self, compare_kernels};
 use crate::command::report::groups::{self, Group};
 use crate::command::report::hang;
@@ -42,7 +42,7 @@ fn title(audit: &Audit) -> String {
     if audit.processes.is_empty() {
         return "Audit without a result".to_owned();
     }
-    let commands = || audit.processes.iter().map(|process| command(&process.report));
+    let commands = || audit.processes.iter().map(|process| process.report.known_command());
     match commands().next() {
         Some(first) if commands().all(|command| command == first) => format!("Audit of {}", short(first)),
         _ => format!("Audit of {}", processes(audit.processes.len())),
@@ -51,7 +51,11 @@ fn title(audit: &Audit) -> String {
 
 fn write_body(page: &mut String, audit: &Audit) -> fmt::Result {
     if let [Process { report, .. }] = &*audit.processes {
-        writeln!(page, "<details><summary>Command</summary><pre>{}</pre></details>", Text(command(report)))?;
+        writeln!(
+            page,
+            "<details><summary>Command</summary><pre>{}</pre></details>",
+            Text(report.known_command())
+        )?;
     }
     write_hangs(page, audit)?;
     if !audit.processes.is_empty() {
@@ -249,7 +253,7 @@ fn write_timelines(page: &mut String, audit: &Audit) -> fmt::Result {
         if audit.processes.len() == 1 {
             page.write_str(&timeline)?;
         } else {
-            let (name, command) = (Text(&process.name), Text(short(command(&process.report))));
+            let (name, command) = (Text(&process.name), Text(short(process.report.known_command())));
             writeln!(
                 page,
                 "<details><summary>{name}: <code>{command}</code></summary>\n{timeline}</details>"

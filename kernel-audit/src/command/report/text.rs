@@ -8,7 +8,7 @@ use kernel_registry_image::readable;
 
 use crate::causes;
 use crate::causes::is_preloadable;
-use crate::command::process::{Audit, Process, command, hang_key, is_late};
+use crate::command::process::{Audit, Process, hang_key, is_late};
 use crate::command::report::comparison::{self, compare_kernels};
 use crate::command::report::compiled;
 use crate::command::report::groups::{self, Group};
@@ -94,7 +94,7 @@ fn write_process(f: &mut fmt::Formatter<'_>, audit: &Audit, process: &Process, r
         f,
         "\nAUDIT of {}, `{}`: {} launches, {} calls{ready}{end}",
         process.name,
-        short(command(report)),
+        short(report.known_command()),
         report.launches,
         report.calls
     )?;

@@ -5,7 +5,7 @@ use kernel_registry_image::readable;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::command::process::{Audit, Process, command, is_late};
+use crate::command::process::{Audit, Process, is_late};
 use crate::command::report::streams;
 use crate::command::report::stretches;
 use crate::command::report::words::{short, subject};
@@ -29,7 +29,7 @@ pub(crate) fn text(audit: &Audit) -> String {
 
 fn process((index, process): (usize, &Process)) -> Vec<Value> {
     let pid = process.number;
-    let name = format!("{}: {}", process.name, short(command(&process.report)));
+    let name = format!("{}: {}", process.name, short(process.report.known_command()));
     let thread_name = |thread: usize, name: String| json!({ "ph": "M", "name": "thread_name", "pid": pid, "tid": thread, "args": { "name": name } });
     let mut events = vec![
         json!({ "ph": "M", "name": "process_name", "pid": pid, "args": { "name": name } }),
