@@ -76,6 +76,7 @@ fn threads_are_where_cuda_gdb_has_them() {
         assert!(dump.grids.iter().all(|grid| grid.faults.is_empty()), "{name}");
         let [device] = &dump.devices[..] else { panic!("{name}: {:?}", dump.devices) };
         assert_eq!((&*device.name, device.capability, device.multiprocessors), ("NVIDIA H200", (9, 0), 132));
+        assert_eq!(device.pci, (0, 6), "{name}");
     }
 }
 

@@ -43,6 +43,8 @@ pub struct LostFault {
 pub struct Device {
     /// The name, such as `NVIDIA H200`.
     pub name: String,
+    /// The numbers of its PCI bus and of itself there, which tell GPUs of a machine apart.
+    pub pci: (u32, u32),
     /// The compute capability.
     pub capability: (u32, u32),
     /// The number of multiprocessors.

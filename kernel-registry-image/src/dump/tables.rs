@@ -167,6 +167,7 @@ impl<'a> Tables<'a> {
     pub(super) fn devices(&self) -> Vec<Device> {
         let device = |row: Row<'_>| Device {
             name: self.text(row.u64(0)),
+            pci: (row.u32(28), row.u32(32)),
             capability: (row.u32(56), row.u32(60)),
             multiprocessors: row.u32(36),
         };

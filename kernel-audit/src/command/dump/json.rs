@@ -15,8 +15,8 @@ pub(super) fn text(look: &Look) -> String {
         json!({ "process": its.number, "command": its.command, "calls": calls })
     });
     let devices = look.gpus.devices.iter().map(|device| {
-        let (major, minor) = device.capability;
-        json!({ "name": device.name, "arch": format!("sm_{major}{minor}"), "multiprocessors": device.multiprocessors })
+        let ((major, minor), (bus, number)) = (device.capability, device.pci);
+        json!({ "name": device.name, "pci_bus_id": format!("{bus:02x}:{number:02x}.0"), "arch": format!("sm_{major}{minor}"), "multiprocessors": device.multiprocessors })
     });
     let value = json!({
         "schema": SCHEMA,
