@@ -92,7 +92,7 @@ fn lost(tables: &Tables<'_>, grids: &[Grid], code: &Code<'_>) -> Vec<LostFault> 
 /// Threads by their stacks, which are addresses: the innermost function's next instruction, then where its callers go on.
 type Stacks = HashMap<Vec<u64>, (u64, Thread)>;
 
-/// What the threads of each grid do.
+/// The stacks and the faults of the threads, by grid.
 struct Found {
     stacks: Vec<Stacks>,
     faults: Vec<Vec<(Exception, Thread, Vec<u64>)>>,
@@ -167,7 +167,6 @@ fn grid(row: &Row<'_>, code: &Code<'_>) -> Grid {
         kernel: code.function(entry).map_or_else(|| format!("{entry:#x}"), |(name, _)| name.to_string()),
         grid: dimensions(72),
         block: dimensions(84),
-        host_thread: row.u32(100),
         resident: 0,
         started: 0,
         places: Vec::new(),

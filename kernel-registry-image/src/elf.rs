@@ -217,14 +217,14 @@ fn place(symbol: &Sym64<LittleEndian>) -> CodeAddress {
 }
 
 /// The bytes of the file that are left for parts of one kind, which must not overlap.
-struct Room(usize);
+pub(crate) struct Room(usize);
 
 impl Room {
-    fn for_image(image: &[u8]) -> Self {
+    pub(crate) fn for_image(image: &[u8]) -> Self {
         Room(image.len())
     }
 
-    fn take(&mut self, bytes: usize, parts: &str) -> Result<(), Error> {
+    pub(crate) fn take(&mut self, bytes: usize, parts: &str) -> Result<(), Error> {
         let left = self.0.checked_sub(bytes);
         self.0 = left.ok_or_else(|| Error::malformed(parts, "they overlap"))?;
         Ok(())

@@ -231,7 +231,7 @@ fn a_large_dump_is_read_in_a_second() {
     assert!(took < Duration::from_secs(if cfg!(debug_assertions) { 30 } else { 1 }), "{took:?}");
 }
 
-/// Returns a dump like `flag` with its warps and lanes so many times, and the number of lanes.
+/// Returns the dump `flag` with a table of lanes repeated, and the number of lanes.
 fn many_lanes(times: u64) -> (Vec<u8>, u64) {
     const SECTION: usize = 64;
     let whole = bytes("flag");

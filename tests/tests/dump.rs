@@ -233,7 +233,7 @@ fn the_debugger_ends_with_the_command() {
     assert!(debugger.exists());
     assert!(Command::new("kill").arg(joins.id().to_string()).status().expect("kill runs").success());
     joins.wait().expect("it ends");
-    // In a container, nobody may wait for it: a zombie has no command line.
+    // Some containers have no process that reaps it. A zombie has no command line.
     let runs = || fs::read(debugger.join("cmdline")).is_ok_and(|line| !line.is_empty());
     wait_until("the debugger ends", &|| !runs());
 }

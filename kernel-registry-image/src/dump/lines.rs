@@ -11,12 +11,15 @@ use gimli::{
     LineRow, LittleEndian, Reader,
 };
 
-use super::model::{DEPTH, Line, printable};
+use super::model::{DEPTH, Line, printable, text_at};
 
 type Bytes<'a> = EndianSlice<'a, LittleEndian>;
 
 /// The instruction that sets the call of the rows that follow.
 const INLINED: DwLne = DwLne(0x90);
+
+/// The most bytes of a name.
+const LONGEST: usize = 4096;
 
 /// The lines of an image.
 #[derive(Default)]
@@ -150,7 +153,7 @@ impl LineTable {
             && let Some(row) = index.checked_sub(1).and_then(|index| rows.get(index))
         {
             if let Some(file) = self.file(row.file).filter(|_| row.line > 0) {
-                let function = || name_at(&self.names, row.function).unwrap_or_default();
+                let function = || text_at(&self.names, row.function, LONGEST);
                 let function = (row.call > 0).then(|| self.text(Text::Name(row.function), function));
                 lines.push((function, Line { file, line: row.line }));
             }
@@ -161,12 +164,4 @@ impl LineTable {
         }
         lines
     }
-}
-
-fn name_at(names: &[u8], offset: u64) -> Option<String> {
-    /// The most bytes of a name.
-    const LONGEST: usize = 4096;
-    let rest = names.get(usize::try_from(offset).ok()?..)?;
-    let name = rest[..rest.len().min(LONGEST)].split(|byte| *byte == 0).next()?;
-    Some(printable(&String::from_utf8_lossy(name)))
 }

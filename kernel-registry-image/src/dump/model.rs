@@ -15,7 +15,7 @@ pub(super) const DEPTH: usize = 64;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Dump {
-    /// The GPUs that the program used.
+    /// The GPUs that the program can use.
     pub devices: Vec<Device>,
     /// The running kernels, in the order of their launches.
     pub grids: Vec<Grid>,
@@ -23,13 +23,13 @@ pub struct Dump {
     pub lost: Vec<LostFault>,
 }
 
-/// A fault of which only the code is known: after an access to an illegal address, all threads can have ended.
+/// A fault whose thread isn't known: after an access to an illegal address, all threads can have ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LostFault {
     /// The index of the GPU.
     pub device: usize,
-    /// What a thread did.
+    /// The exception.
     pub exception: Exception,
     /// The number of multiprocessors that report it.
     pub multiprocessors: u64,
@@ -65,8 +65,6 @@ pub struct Grid {
     pub grid: [u32; 3],
     /// The threads of a block in each dimension.
     pub block: [u32; 3],
-    /// The host's thread that made the context or launched the kernel, as Linux numbers it.
-    pub host_thread: u32,
     /// How many blocks have a multiprocessor.
     pub resident: u64,
     /// How many blocks have started, if blocks start in the order of their indices: the index of the last resident one, plus
@@ -117,7 +115,7 @@ pub struct Thread {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Fault {
-    /// What it did.
+    /// The exception.
     pub exception: Exception,
     /// The thread.
     pub thread: Thread,
@@ -182,4 +180,11 @@ fn short(path: &str) -> &str {
 pub(super) fn printable(text: &str) -> String {
     const MOST: usize = 1024;
     text.chars().filter(|character| !is_control(*character)).take(MOST).collect()
+}
+
+/// Returns a text among others, each of which ends with a zero, or nothing beyond their end. Reads `longest` bytes at most.
+pub(super) fn text_at(texts: &[u8], offset: u64, longest: usize) -> String {
+    let rest = usize::try_from(offset).ok().and_then(|offset| texts.get(offset..)).unwrap_or(&[]);
+    let text = rest[..rest.len().min(longest)].split(|byte| *byte == 0).next().unwrap_or(&[]);
+    printable(&String::from_utf8_lossy(text))
 }

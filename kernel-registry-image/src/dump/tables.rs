@@ -4,12 +4,12 @@
 
 use std::collections::HashMap;
 
-use kernel_registry_format::is_control;
 use object::LittleEndian as LE;
 use object::elf::{ELFCLASS64, EM_CUDA, ET_CORE, FileHeader64, SHT_STRTAB, SectionHeader64};
 use object::read::elf::{FileHeader, SectionHeader};
 
-use super::model::Device;
+use super::model::{Device, text_at};
+use crate::elf::{Room, is_elf};
 use crate::{Error, bytes};
 
 /// The type of a section.
@@ -27,19 +27,18 @@ pub(super) enum Kind {
     Image = 7,
 }
 
-const KINDS: [Kind; 8] = [
-    Kind::Devices,
-    Kind::Multiprocessors,
-    Kind::Grids,
-    Kind::Blocks,
-    Kind::Warps,
-    Kind::Lanes,
-    Kind::Returns,
-    Kind::Image,
+/// The sections that are read, with the smallest size of a row in bytes: up to the last field that is read here. Newer
+/// drivers write longer rows.
+const KINDS: [(Kind, usize); 8] = [
+    (Kind::Devices, 64),
+    (Kind::Multiprocessors, 0),
+    (Kind::Grids, 104),
+    (Kind::Blocks, 20),
+    (Kind::Warps, 28),
+    (Kind::Lanes, 36),
+    (Kind::Returns, 16),
+    (Kind::Image, 0),
 ];
-
-/// The sizes of the rows of the oldest layout that has what is read here, in bytes. Newer drivers have longer rows.
-const SMALLEST: [usize; 8] = [64, 0, 104, 20, 28, 36, 16, 0];
 
 /// The first type of a dump's own sections.
 const FIRST: u32 = 0x8000_0000;
@@ -89,7 +88,7 @@ type Header = FileHeader64<LE>;
 
 pub(super) fn is_dump(file: &[u8]) -> bool {
     let number = |offset| bytes::u16_at(file, offset);
-    file.starts_with(b"\x7fELF")
+    is_elf(file)
         && file.get(4) == Some(&ELFCLASS64.0)
         && number(16) == Some(ET_CORE.0)
         && number(18) == Some(EM_CUDA.0)
@@ -99,7 +98,7 @@ impl<'a> Tables<'a> {
     pub(super) fn read(file: &'a [u8]) -> Result<Self, Error> {
         const HEADERS: &str = "the dump's section headers";
         if !is_dump(file) {
-            let machine = bytes::u16_at(file, 18).filter(|_| file.starts_with(b"\x7fELF"));
+            let machine = bytes::u16_at(file, 18).filter(|_| is_elf(file));
             return Err(match machine {
                 Some(machine) if machine != EM_CUDA.0 => Error::OtherElf { machine },
                 _ => Error::NotADump,
@@ -120,7 +119,7 @@ impl<'a> Tables<'a> {
             return Err(Error::malformed(HEADERS, "there are none: the dump was not written to its end"));
         }
         // Sections that overlap could have far more rows than the file has bytes.
-        let mut left = file.len();
+        let mut room = Room::for_image(file);
         let mut tables =
             Tables { sections: Vec::new(), numbers: HashMap::new(), returns: HashMap::new(), names: &[] };
         for (number, header) in headers.iter().enumerate() {
@@ -128,9 +127,7 @@ impl<'a> Tables<'a> {
                 tables.names = header.data(LE, file).map_err(malformed("the dump's strings"))?;
             }
             let Some(section) = section(number, header, file)? else { continue };
-            left = left
-                .checked_sub(section.data.len())
-                .ok_or_else(|| Error::malformed("the dump's sections", "they overlap"))?;
+            room.take(section.data.len(), "the dump's sections")?;
             let index = tables.sections.len();
             tables.numbers.insert(number, index);
             if section.kind == Kind::Returns {
@@ -165,21 +162,15 @@ impl<'a> Tables<'a> {
     }
 
     pub(super) fn devices(&self) -> Vec<Device> {
+        /// The most bytes of a device's name.
+        const LONGEST: usize = 256;
         let device = |row: Row<'_>| Device {
-            name: self.text(row.u64(0)),
+            name: text_at(self.names, row.u64(0), LONGEST),
             pci: (row.u32(28), row.u32(32)),
             capability: (row.u32(56), row.u32(60)),
             multiprocessors: row.u32(36),
         };
         self.rows(Kind::Devices).map(device).collect()
-    }
-
-    /// Returns a text of the dump's strings.
-    fn text(&self, offset: u64) -> String {
-        let rest = usize::try_from(offset).ok().and_then(|offset| self.names.get(offset..)).unwrap_or(&[]);
-        let text = rest[..rest.len().min(256)].split(|byte| *byte == 0).next().unwrap_or(&[]);
-        let text = String::from_utf8_lossy(text);
-        text.chars().filter(|character| !is_control(*character)).collect()
     }
 }
 
@@ -195,8 +186,8 @@ fn section<'a>(
     file: &'a [u8],
 ) -> Result<Option<Section<'a>>, Error> {
     let kind = header.sh_type(LE).0.checked_sub(FIRST);
-    let Some(index) = KINDS.iter().position(|its| Some(*its as u32) == kind) else { return Ok(None) };
-    let (kind, smallest) = (KINDS[index], SMALLEST[index]);
+    let known = KINDS.into_iter().find(|(its, _)| Some(*its as u32) == kind);
+    let Some((kind, smallest)) = known else { return Ok(None) };
     let size = header.sh_size(LE);
     if size == 0 && kind != Kind::Multiprocessors {
         return Ok(None);
