@@ -38,7 +38,7 @@ mod tests {
 
     const MILLISECOND: u64 = 1_000_000;
 
-    /// Counts what is afforded of one call each millisecond.
+    /// Makes a call each millisecond, and counts those that the budget affords.
     fn afforded(budget: &Budget, milliseconds: std::ops::Range<u64>, cost: u64) -> u64 {
         milliseconds
             .map(|now| {

@@ -32,7 +32,7 @@ pub(crate) fn slow() -> u64 {
     nanoseconds(Audit::chosen().slow)
 }
 
-/// What may be spent on slow calls. A service that waits for the GPU in each request makes hundreds of them a second, and
+/// Limits the time that stacks of slow calls take. A service that waits for the GPU in each request makes hundreds of them a second, and
 /// reading a stack with its Python frames takes a quarter of a millisecond.
 static SLOW_CALLS: Budget = Budget::new();
 

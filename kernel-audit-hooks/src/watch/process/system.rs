@@ -2,10 +2,12 @@
 //! also run with older versions.
 
 use std::ffi::{CStr, c_int};
+use std::fmt::Display;
 use std::fs::{self, File};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::FromRawFd;
+use std::str::FromStr;
 use std::time::Duration;
 
 unsafe extern "C" {
@@ -57,12 +59,16 @@ pub(crate) fn processor_time(thread: u32) -> Option<Duration> {
     time.map(|time: libc::timespec| Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
 }
 
+/// Returns a field of a process's `/proc/PID/stat`, counted from behind the name, which can contain spaces.
+pub(crate) fn stat<T: FromStr>(process: impl Display, field: usize) -> Option<T> {
+    let status = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    status.rsplit_once(')')?.1.split_whitespace().nth(field)?.parse().ok()
+}
+
 /// Returns how long ago this process was forked, to 10 ms. `None` if /proc isn't mounted.
 pub(crate) fn age() -> Option<Duration> {
-    /// The field of the start, counted from behind the name, which can contain spaces.
     const START: usize = 19;
-    let status = fs::read_to_string("/proc/self/stat").ok()?;
-    let ticks: u64 = status.rsplit_once(')')?.1.split_whitespace().nth(START)?.parse().ok()?;
+    let ticks: u64 = stat("self", START)?;
     let mut now = MaybeUninit::uninit();
     // SAFETY: the first call returns a number, and `now` is initialized if the second one succeeds.
     let (each, now) = unsafe {

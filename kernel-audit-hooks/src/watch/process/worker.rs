@@ -5,6 +5,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::process;
 
+use crate::watch::process::system::stat;
+
 /// The most ancestors to look at. Workers can start workers, and the fork server is one more process in between.
 const ANCESTORS: usize = 16;
 
@@ -42,9 +44,8 @@ fn interpreter(process: u32) -> Option<PathBuf> {
 }
 
 fn parent(process: u32) -> Option<u32> {
-    let status = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The fields after the name, which can contain spaces: the state, and the parent.
-    status.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+    const PARENT: usize = 1;
+    stat(process, PARENT)
 }
 
 fn command_of(process: u32) -> Option<Vec<String>> {
