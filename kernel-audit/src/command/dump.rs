@@ -34,7 +34,7 @@ pub(crate) fn dump(options: &cli::Dump) -> Result<(), Failure> {
 fn join(number: u32) -> Result<Look, Failure> {
     let process = Target::find(number)?;
     let folder = tempfile::tempdir().map_err(Failure::not_written(&env::temp_dir()))?;
-    let gpus = read(&debugger::write_core(&process, folder.path())?)?;
+    let gpus = parse(&debugger::core_of(&process, folder.path())?, folder.path())?;
     Ok(Look { process: Some(process), gpus })
 }
 
@@ -48,5 +48,9 @@ fn read(path: &Path) -> Result<core::Dump, Failure> {
     if core::is_dump(&bytes) {
         file.take(LARGEST).read_to_end(&mut bytes).map_err(in_words)?;
     }
-    core::read(&bytes).map_err(|source| Failure::NoDump { path: path.to_owned(), source })
+    parse(&bytes, path)
+}
+
+fn parse(bytes: &[u8], path: &Path) -> Result<core::Dump, Failure> {
+    core::read(bytes).map_err(|source| Failure::NoDump { path: path.to_owned(), source })
 }

@@ -70,7 +70,9 @@ fn write_of_each(path: &Path, audit: &Audit) -> Result<(), Failure> {
         terminal::say(format_args!("`{}` is not written: no process left a record", path.display()));
     }
     audit.processes.iter().try_for_each(|process| {
-        write_file(Some(&with_number(path, process.number)), Format::Json, || json::text(&audit.of(process)))
+        write_file(Some(&with_number(path, process.number)), Format::Json, || {
+            json::text(&audit.alone(process))
+        })
     })
 }
 

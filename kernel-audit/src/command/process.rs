@@ -115,7 +115,7 @@ impl Audit {
     }
 
     /// Returns the audit of one of the processes alone.
-    pub(crate) fn of(&self, process: &Process) -> Audit {
+    pub(crate) fn alone(&self, process: &Process) -> Audit {
         Audit {
             processes: vec![process.clone()],
             left_out: self.left_out.clone(),

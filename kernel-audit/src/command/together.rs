@@ -182,7 +182,7 @@ pub(crate) struct Running {
     /// Records that are not followed, because their processes have ended: before the first look, or later if the
     /// program of this command started them.
     ended: HashSet<PathBuf>,
-    /// The records of ended processes without findings, the oldest first, if nobody keeps the records.
+    /// The records of ended processes without findings, the oldest first. `None` if all records are needed.
     temporary: Option<VecDeque<PathBuf>>,
     /// How many of these were removed.
     removed: usize,

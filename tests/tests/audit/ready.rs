@@ -35,7 +35,7 @@ print(launch(library, b'later'))
     assert_eq!(events(&report, "refused").len(), 1);
 }
 
-/// What a replacement worker loads during its start is neither a finding nor refused.
+/// Loads during the start of a replacement worker are neither findings nor refused.
 #[test]
 fn a_file_says_that_processes_are_ready_which_have_started() {
     needs_python!();

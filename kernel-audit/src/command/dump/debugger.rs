@@ -24,8 +24,8 @@ const LONGEST: Duration = Duration::from_secs(120);
 /// How long it may take to leave when it's told to.
 const MOMENT: Duration = Duration::from_secs(5);
 
-/// Writes the core dump of a process into a folder. Returns its path.
-pub(super) fn write_core(process: &Target, folder: &Path) -> Result<PathBuf, Failure> {
+/// Lets cuda-gdb write the core dump of a process into a folder. Returns its bytes.
+pub(super) fn core_of(process: &Target, folder: &Path) -> Result<Vec<u8>, Failure> {
     // A name without a folder needs no quotes in cuda-gdb's language.
     const NAME: &str = "core";
     let refused = |why: String| Failure::NotJoined { process: process.number, why };
@@ -53,9 +53,8 @@ pub(super) fn write_core(process: &Target, folder: &Path) -> Result<PathBuf, Fai
     end_with_this_command(&mut command);
     let mut running = command.spawn().map_err(Failure::of_io(&debugger))?;
     let status = wait(&mut running).map_err(Failure::of_io(&debugger))?;
-    let file = folder.join(NAME);
-    if fs::read(&file).is_ok_and(|bytes| dump::is_dump(&bytes)) {
-        return Ok(file);
+    if let Some(core) = fs::read(folder.join(NAME)).ok().filter(|bytes| dump::is_dump(bytes)) {
+        return Ok(core);
     }
     let why = match status {
         Some(_) => in_words(&fs::read_to_string(&said).unwrap_or_default()),

@@ -4,7 +4,7 @@ use kernel_registry_image::dump::Dump;
 
 use super::target::Target;
 
-/// What was seen of the GPUs of a process.
+/// The GPUs of a process, as they were seen.
 pub(super) struct Look {
     /// The process, unless a file is read.
     pub(super) process: Option<Target>,

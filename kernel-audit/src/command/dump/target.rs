@@ -11,7 +11,7 @@ use crate::command::process;
 use crate::command::report::words::caller;
 use crate::record::{Kind, Report};
 
-/// What lets a user debug a process.
+/// How a user gets the right to debug a process.
 pub(super) const MAY_DEBUG: &str = "run this as root, and in a container with `--cap-add SYS_PTRACE`";
 
 /// The most characters of a command line that are shown.

@@ -47,7 +47,7 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    /// Returns whether the user keeps the records, or records from them what was loaded late.
+    /// Returns whether all records are needed: the user keeps them, or `--record` reads them in the end.
     pub(super) fn needs_all_records(&self) -> bool {
         self.temporary.is_none() || self.run.record.is_some()
     }
