@@ -11,6 +11,7 @@ mod cli;
 mod demo;
 mod dump;
 mod failure;
+mod file_system;
 mod files;
 mod how_run;
 mod libraries;

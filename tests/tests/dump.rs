@@ -99,22 +99,45 @@ fn other_files_are_refused() {
     assert!(said.contains("`missing`"), "{said}");
 }
 
+/// Loads the library that its argument names, and runs until its input ends. Started by root, it's another user's.
+const PROGRAM: &str = "
+import ctypes, os, sys
+for library in sys.argv[1:]:
+    ctypes.CDLL(library)
+if os.getuid() == 0 and open('/proc/self/uid_map').read().split()[2] != '1':
+    os.setgid(65534)
+    os.setuid(65534)
+print('runs', flush=True)
+sys.stdin.read()
+print('ends', flush=True)
+";
+
+/// Returns the path of a library with the driver's name.
+fn driver() -> PathBuf {
+    let library = scratch_folder().join("libcuda.so.1");
+    let built = Command::new("cc").args(["-shared", "-xc", "/dev/null", "-o"]).arg(&library).status();
+    assert!(built.expect("cc runs").success());
+    library
+}
+
+/// What a debugger in the place of cuda-gdb does to find the file it's asked for: the last word of the sixth argument, in quotes.
+const FILE: &str = r#"file=$(printf %s "$6" | sed 's/.*core-file "\(.*\)"$/\1/; s/\\\(.\)/\1/g')"#;
+
 /// A program that runs until it's dropped.
 struct Running(Child);
 
 impl Running {
     /// Starts a program that has mapped a library with the driver's name, or not.
-    fn new(has_driver: bool) -> Self {
-        let library = scratch_folder().join("libcuda.so.1");
-        let built = Command::new("cc").args(["-shared", "-xc", "/dev/null", "-o"]).arg(&library).status();
-        assert!(built.expect("cc runs").success());
-        let load = if has_driver { "ctypes.CDLL(sys.argv[1]); " } else { "" };
-        let program = format!(
-            "import ctypes, sys; {load}print('runs', flush=True); sys.stdin.read(); print('ends', flush=True)"
-        );
-        let mut command = Command::new("python3");
-        command.args(["-c", &program]).arg(library).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut its = Running(command.spawn().expect("python3 runs"));
+    fn new(has_driver: bool, temporary: &Path) -> Self {
+        let mut python = Command::new("python3");
+        python.arg(tests::file("program.py", PROGRAM.as_bytes())).args(has_driver.then(driver));
+        Self::of(python.env("TMPDIR", temporary))
+    }
+
+    /// Starts a program that says so when it runs, and runs until its input ends.
+    fn of(command: &mut Command) -> Self {
+        let started = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut its = Running(started.expect("it starts"));
         assert_eq!(its.line(), "runs\n");
         its
     }
@@ -150,25 +173,45 @@ fn debugger(script: &str) -> PathBuf {
     folder
 }
 
+/// The debugger lets the process write the core dump, so the process's user owns the folder.
 #[test]
 fn a_process_is_joined_by_cuda_gdb() {
-    let mut program = Running::new(true);
-    // The name of the file is the last word of the command.
-    let script = format!(
-        r#"[ "$1 $2 $3 $4 $5" = "-nx -batch -p {} -ex" ] && [ "$8" = detach ] && cp {} "${{6##* }}""#,
+    let temporary = scratch_folder().join(r#"a "strange" \folder"#);
+    fs::create_dir(&temporary).expect("a folder");
+    fs::set_permissions(&temporary, Permissions::from_mode(0o777)).expect("our folder");
+    let mut program = Running::new(true, &temporary);
+    let folder = debugger(&format!(
+        r#"[ "$1 $2 $3 $4 $5" = "-nx -batch -p {} -ex" ] && [ "$8" = detach ] && [ "$TMPDIR" = "{}" ] || exit 1
+{FILE}
+[ "$(stat -c %u%a "${{file%/core}}")" = $(sed -n 's/^Uid:.*\t//p' /proc/$4/status)700 ] && cp {} "$file""#,
         program.number(),
+        temporary.display().to_string().replace('\\', r"\\").replace('"', r#"\""#),
         core("flag").display()
-    );
-    let folder = debugger(&script);
+    ));
     let text =
         printed(dump().arg(program.number()).env("PATH", format!("{}:/usr/bin:/bin", folder.display())));
     assert!(text.starts_with(&format!("process {}: ", program.number())), "{text}");
     assert!(
-        text.contains("python3 -c import ctypes") && text.contains("\n  waits_for_flag: 4 blocks"),
+        text.contains("/program.py ") && text.contains("\n  waits_for_flag: 4 blocks"),
         "{text}"
     );
+    assert_eq!(fs::read_dir(&temporary).expect("a folder").count(), 0, "the core dump is removed");
     drop(program.0.stdin.take());
     assert_eq!(program.line(), "ends\n");
+}
+
+/// A container has folders of its own.
+#[test]
+fn a_process_in_another_mount_namespace_is_joined() {
+    let (inside, script) = (scratch_folder(), tests::file("program.py", PROGRAM.as_bytes()));
+    let mut command = Command::new("unshare");
+    command.args(["-rm", "sh", "-c", r#"for its in "$TMPDIR" /var/tmp /dev/shm; do mount -t tmpfs none "$its" || exit; done; exec python3 "$0" "$1""#]);
+    let program = Running::of(command.arg(script).arg(driver()).env("TMPDIR", &inside));
+    let folder = debugger(&format!("{FILE}\n[ ! -e \"$file\" ] && cp {} /proc/$4/root$file", core("flag").display()));
+    let text =
+        printed(dump().arg(program.number()).env("PATH", format!("{}:/usr/bin:/bin", folder.display())));
+    assert!(text.contains("\n  waits_for_flag: 4 blocks"), "{text}");
+    assert_eq!(fs::read_dir(&inside).expect("a folder").count(), 0, "nothing is left outside");
 }
 
 #[test]
@@ -181,7 +224,8 @@ fn a_process_that_cannot_be_joined_is_refused_in_words() {
         )
     };
     let never = debugger("touch \"$0.ran\"; exit 1");
-    let (with, without) = (Running::new(true), Running::new(false));
+    let temporary = scratch_folder();
+    let (with, without) = (Running::new(true, &temporary), Running::new(false, &temporary));
     let said = fails_for("4194304", &never);
     assert!(said.contains("there is no such process"), "{said}");
     let said = fails_for(&without.number(), &never);
@@ -200,7 +244,7 @@ fn a_process_that_cannot_be_joined_is_refused_in_words() {
         r#"echo "warning: of no use
 ptrace: Operation not permitted.
 You can't do that without a process to debug.
-The program is not being run." >&2; echo garbage >core; exit 1"#,
+The program is not being run." >&2; exit 1"#,
     );
     let said = fails_for(&with.number(), &refuses);
     let why = "cuda-gdb wrote no core dump: ptrace: Operation not permitted. You may not debug this process: run this as root";
@@ -214,7 +258,9 @@ The program is not being run." >&2; echo garbage >core; exit 1"#,
 /// A process is halted as long as a debugger has joined it.
 #[test]
 fn the_debugger_ends_with_the_command() {
-    let program = Running::new(true);
+    let temporary = scratch_folder();
+    fs::set_permissions(&temporary, Permissions::from_mode(0o777)).expect("our folder");
+    let program = Running::new(true, &temporary);
     let folder = debugger("echo $$ >\"$0.number\"; exec sleep 60");
     let mut command = dump();
     let path = format!("{}:/usr/bin:/bin", folder.display());
@@ -232,7 +278,8 @@ fn the_debugger_ends_with_the_command() {
     let debugger = PathBuf::from(format!("/proc/{}", debugger().expect("a number")));
     assert!(debugger.exists());
     assert!(Command::new("kill").arg(joins.id().to_string()).status().expect("kill runs").success());
-    joins.wait().expect("it ends");
+    assert_eq!(joins.wait().expect("it ends").code(), Some(128 + 15));
+    assert_eq!(fs::read_dir(&temporary).expect("a folder").count(), 0, "nothing is left");
     // Some containers have no process that reaps it. A zombie has no command line.
     let runs = || fs::read(debugger.join("cmdline")).is_ok_and(|line| !line.is_empty());
     wait_until("the debugger ends", &|| !runs());
@@ -284,7 +331,7 @@ fn a_process_behind_the_audit_says_which_call_waits_and_who_loaded_the_kernel() 
     let audited = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut audited = Running(audited.expect("the tool runs"));
     let number = audited.line().trim().to_owned();
-    let folder = debugger(&format!("cp {} core", core("flag").display()));
+    let folder = debugger(&format!("{FILE}\ncp {} \"$file\"", core("flag").display()));
     let path = format!("{}:{}", folder.display(), std::env::var("PATH").expect("a path"));
     let look = || printed(dump().arg(&number).env("PATH", &path));
     let name = program.file_name().expect("a name").to_string_lossy();

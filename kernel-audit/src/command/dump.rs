@@ -2,14 +2,14 @@
 //! cuda-gdb joins a process and leaves it running, while a core dump that the driver writes ends it.
 
 mod debugger;
+mod folder;
 mod json;
 mod look;
 mod target;
 mod words;
 
-use std::env;
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::path::Path;
 
 use kernel_registry_command::{Failure as Shared, terminal};
@@ -17,13 +17,17 @@ use kernel_registry_image::dump as core;
 
 use super::cli;
 use super::failure::Failure;
+use folder::Folder;
 use look::Look;
 use target::Target;
 
 /// Prints what the GPUs of a process do, or what a core dump has.
 pub(crate) fn dump(options: &cli::Dump) -> Result<(), Failure> {
     let look = match (&options.core, options.process) {
-        (Some(path), _) => Look { process: None, gpus: read(path)? },
+        (Some(path), _) => {
+            let bytes = File::open(path).and_then(read).map_err(Shared::of_io(path))?;
+            Look { process: None, gpus: parse(&bytes, path)? }
+        }
         (None, number) => join(number.unwrap_or(0))?,
     };
     let text = if options.json { json::text(&look) } else { look.to_string() };
@@ -33,22 +37,31 @@ pub(crate) fn dump(options: &cli::Dump) -> Result<(), Failure> {
 /// Joins a process by cuda-gdb.
 fn join(number: u32) -> Result<Look, Failure> {
     let process = Target::find(number)?;
-    let folder = tempfile::tempdir().map_err(Failure::not_written(&env::temp_dir()))?;
-    let gpus = parse(&debugger::core_of(&process, folder.path())?, folder.path())?;
-    Ok(Look { process: Some(process), gpus })
+    let folder = Folder::of(&process).map_err(|error| {
+        let why = format!("there is no folder to which it can write a core dump: {error}");
+        Failure::NotJoined { process: number, why }
+    })?;
+    let said = debugger::write_core(&process, &folder.file())?;
+    match folder.open().and_then(read) {
+        Ok(bytes) if core::is_dump(&bytes) => {
+            let gpus = parse(&bytes, &folder.file())?;
+            Ok(Look { process: Some(process), gpus })
+        }
+        _ => Err(Failure::NotJoined { process: number, why: debugger::why_not(&said) }),
+    }
 }
 
-fn read(path: &Path) -> Result<core::Dump, Failure> {
-    // A dump with the memory of a GPU can have a hundred gigabytes, and another file need not have an end.
+/// Reads a core dump, or only the start of another file, which need not have an end.
+fn read(mut file: File) -> io::Result<Vec<u8>> {
+    // A dump with the memory of a GPU can have a hundred gigabytes.
     const LARGEST: u64 = 4 << 30;
-    let in_words = Shared::of_io(path);
-    let (mut bytes, mut file) = (vec![0; 64], File::open(path).map_err(in_words)?);
-    let head = file.read(&mut bytes).map_err(in_words)?;
+    let mut bytes = vec![0; 64];
+    let head = file.read(&mut bytes)?;
     bytes.truncate(head);
     if core::is_dump(&bytes) {
-        file.take(LARGEST).read_to_end(&mut bytes).map_err(in_words)?;
+        file.take(LARGEST).read_to_end(&mut bytes)?;
     }
-    parse(&bytes, path)
+    Ok(bytes)
 }
 
 fn parse(bytes: &[u8], path: &Path) -> Result<core::Dump, Failure> {

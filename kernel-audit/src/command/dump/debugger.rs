@@ -1,17 +1,17 @@
 //! Lets cuda-gdb write a core dump of a process's GPUs. The process goes on afterwards.
 
 use std::env;
-use std::fs::{self, File};
-use std::io::{self, IsTerminal};
+use std::fs;
+use std::io::{self, IsTerminal, Read, Seek};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kernel_registry_command::terminal;
-use kernel_registry_image::dump;
+use kernel_registry_command::{Failure as Shared, terminal};
 
 use super::target::{MAY_DEBUG, Target};
 use crate::command::failure::Failure;
@@ -21,13 +21,17 @@ const DEBUGGER: &str = "cuda-gdb";
 /// How long cuda-gdb may take to join. With PyTorch it takes ten seconds.
 const LONGEST: Duration = Duration::from_secs(120);
 
+/// Between two looks at it.
+const SHORT: Duration = Duration::from_millis(20);
+
 /// How long it may take to leave when it's told to.
 const MOMENT: Duration = Duration::from_secs(5);
 
-/// Lets cuda-gdb write the core dump of a process into a folder. Returns its bytes.
-pub(super) fn core_of(process: &Target, folder: &Path) -> Result<Vec<u8>, Failure> {
-    // A name without a folder needs no quotes in cuda-gdb's language.
-    const NAME: &str = "core";
+/// The signal that should end this command, or 0.
+static ENDS: AtomicI32 = AtomicI32::new(0);
+
+/// Lets cuda-gdb write the core dump of a process to a file, which the process itself creates. Returns what cuda-gdb says.
+pub(super) fn write_core(process: &Target, file: &Path) -> Result<String, Failure> {
     let refused = |why: String| Failure::NotJoined { process: process.number, why };
     let debugger = find().ok_or_else(|| {
         refused(format!(
@@ -37,8 +41,11 @@ pub(super) fn core_of(process: &Target, folder: &Path) -> Result<Vec<u8>, Failur
     if io::stderr().is_terminal() {
         terminal::say("cuda-gdb joins the process, which takes a second, or ten if it has loaded PyTorch");
     }
-    let core = format!("generate-core-file --no-cpu --cuda-lightweight --cuda-core-file {NAME}");
-    let said = folder.join("said");
+    let file = quoted(file).ok_or_else(|| refused(format!("cuda-gdb can't write to {}", file.display())))?;
+    let core = format!("generate-core-file --no-cpu --cuda-lightweight --cuda-core-file {file}");
+    let temporary = env::temp_dir();
+    let no_file = Shared::not_written(&temporary);
+    let mut said = tempfile::tempfile().map_err(no_file)?;
     let mut command = Command::new(&debugger);
     // Without `-nx`, files in the current folder could give commands.
     command.args(["-nx", "-batch", "-p", &process.number.to_string(), "-ex", &core, "-ex", "detach"]);
@@ -48,19 +55,27 @@ pub(super) fn core_of(process: &Target, folder: &Path) -> Result<Vec<u8>, Failur
         None => command.env_remove("TMPDIR"),
     };
     // Behind the audit it would watch itself.
-    command.env_remove("LD_LIBRARY_PATH").env_remove("LD_AUDIT").current_dir(folder).stdin(Stdio::null());
-    command.stdout(Stdio::null()).stderr(File::create(&said).map_err(Failure::of_io(&said))?);
+    command.env_remove("LD_LIBRARY_PATH").env_remove("LD_AUDIT").stdin(Stdio::null());
+    command.stdout(Stdio::null()).stderr(said.try_clone().map_err(no_file)?);
     end_with_this_command(&mut command);
     let mut running = command.spawn().map_err(Failure::of_io(&debugger))?;
-    let status = wait(&mut running).map_err(Failure::of_io(&debugger))?;
-    if let Some(core) = fs::read(folder.join(NAME)).ok().filter(|bytes| dump::is_dump(bytes)) {
-        return Ok(core);
+    let has_ended = wait(&mut running).map_err(Failure::of_io(&debugger))?;
+    match ENDS.load(Ordering::Relaxed) {
+        0 if has_ended => {
+            let mut text = String::new();
+            let read = said.rewind().and_then(|()| said.read_to_string(&mut text));
+            read.map_err(no_file)?;
+            Ok(text)
+        }
+        0 => Err(refused(format!("{DEBUGGER} took longer than {} s, and was ended", LONGEST.as_secs()))),
+        signal => Err(Failure::Killed { signal }),
     }
-    let why = match status {
-        Some(_) => in_words(&fs::read_to_string(&said).unwrap_or_default()),
-        None => format!("it took longer than {} s, and was ended", LONGEST.as_secs()),
-    };
-    Err(refused(format!("{DEBUGGER} wrote no core dump: {why}")))
+}
+
+/// Returns a path as cuda-gdb's commands take it.
+fn quoted(path: &Path) -> Option<String> {
+    let path = path.to_str().filter(|path| !path.contains(char::is_control))?;
+    Some(format!("\"{}\"", path.replace('\\', r"\\").replace('"', r#"\""#)))
 }
 
 /// Lets the kernel end a program when this command ends: a process stays halted as long as a debugger has joined it.
@@ -76,45 +91,60 @@ fn end_with_this_command(command: &mut Command) {
     unsafe { command.pre_exec(end) };
 }
 
-/// Waits for cuda-gdb, or ends it. Returns `None` if it took too long.
-fn wait(running: &mut Child) -> io::Result<Option<ExitStatus>> {
-    let until = |running: &mut Child, limit: Duration| -> io::Result<Option<ExitStatus>> {
-        let begun = Instant::now();
-        while begun.elapsed() < limit {
-            if let Some(status) = running.try_wait()? {
-                return Ok(Some(status));
+/// Waits for cuda-gdb. If that takes too long, or if a signal should end this command, cuda-gdb is ended. Returns whether it
+/// ended by itself.
+fn wait(running: &mut Child) -> io::Result<bool> {
+    extern "C" fn note(signal: libc::c_int) {
+        ENDS.store(signal, Ordering::Relaxed);
+    }
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        // SAFETY: the handler stores a number, which is allowed in the middle of anything.
+        unsafe {
+            if libc::signal(signal, note as extern "C" fn(_) as libc::sighandler_t) == libc::SIG_IGN {
+                libc::signal(signal, libc::SIG_IGN);
             }
-            thread::sleep(Duration::from_millis(20));
         }
-        Ok(None)
-    };
-    if let Some(status) = until(running, LONGEST)? {
-        return Ok(Some(status));
+    }
+    let begun = Instant::now();
+    while begun.elapsed() < LONGEST && ENDS.load(Ordering::Relaxed) == 0 {
+        if running.try_wait()?.is_some() {
+            return Ok(true);
+        }
+        thread::sleep(SHORT);
     }
     if let Ok(number) = i32::try_from(running.id()) {
         // SAFETY: the child has not been waited for, so the number is its.
         unsafe { libc::kill(number, libc::SIGTERM) };
     }
-    if until(running, MOMENT)?.is_none() {
-        running.kill()?;
-        running.wait()?;
+    let told = Instant::now();
+    while told.elapsed() < MOMENT {
+        if running.try_wait()?.is_some() {
+            return Ok(false);
+        }
+        thread::sleep(SHORT);
     }
-    Ok(None)
+    running.kill()?;
+    running.wait()?;
+    Ok(false)
 }
 
-/// Returns what cuda-gdb says is wrong: it goes on after an error, and each of its next commands fails, too.
-fn in_words(said: &str) -> String {
-    const LATER: [&str; 3] =
-        ["warning:", "You can't do that without a process", "The program is not being run"];
-    let is_cause =
-        |line: &&str| !line.trim().is_empty() && !LATER.iter().any(|later| line.starts_with(later));
-    let Some(line) = said.lines().rfind(is_cause) else { return "it said nothing".to_owned() };
+/// Returns why there is no core dump, by what cuda-gdb says: it goes on after an error, and each of its next commands fails,
+/// too.
+pub(super) fn why_not(said: &str) -> String {
+    const LATER: [&str; 2] = ["You can't do that without a process", "The program is not being run"];
+    // It says as a warning that there's no dump, and other things that don't matter.
+    let is_cause = |line: &&str| {
+        let is_warning = line.starts_with("warning:") && !line.contains("core dump");
+        !is_warning && !line.trim().is_empty() && !LATER.iter().any(|later| line.starts_with(later))
+    };
+    let line = said.lines().rfind(is_cause).unwrap_or("it said nothing");
     let line: String = line.chars().filter(|c| !c.is_control()).take(300).collect();
-    if line.starts_with("ptrace") {
-        format!("{line} You may not debug this process: {MAY_DEBUG}")
+    let right = if line.starts_with("ptrace") {
+        format!(" You may not debug this process: {MAY_DEBUG}")
     } else {
-        line
-    }
+        String::new()
+    };
+    format!("{DEBUGGER} wrote no core dump: {line}{right}")
 }
 
 /// Returns the path of cuda-gdb.

@@ -4,8 +4,9 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use super::folder::Owner;
 use crate::command::failure::Failure;
 use crate::command::process;
 use crate::command::report::words::caller;
@@ -22,7 +23,8 @@ pub(super) struct Target {
     pub(super) number: u32,
     /// The command line, shortened.
     pub(super) command: String,
-    /// The process's own temporary folder. cuda-gdb has to use the same one.
+    pub(super) owner: Owner,
+    /// The variable `TMPDIR` of the process. cuda-gdb has to use the same one.
     pub(super) temporary: Option<OsString>,
     /// What the audit knows of the process, if it's behind one.
     pub(super) record: Option<Report>,
@@ -32,7 +34,7 @@ impl Target {
     /// Finds a process by its number.
     pub(super) fn find(number: u32) -> Result<Self, Failure> {
         let refused = |why: String| Failure::NotJoined { process: number, why };
-        let folder = Path::new("/proc").join(number.to_string());
+        let folder = folder(number);
         let status = fs::read_to_string(folder.join("status"))
             .map_err(|_| refused("there is no such process".to_owned()))?;
         let field = |name: &str| {
@@ -66,8 +68,24 @@ impl Target {
         let variables = fs::read(folder.join("environ")).unwrap_or_default();
         let temporary = variables.split(|byte| *byte == 0).find_map(|its| its.strip_prefix(b"TMPDIR="));
         let temporary = temporary.map(|value| OsStr::from_bytes(value).to_owned());
+        // Real, effective, saved, and the one for files.
+        let id = |name| field(name).split_whitespace().nth(3)?.parse().ok();
+        let (Some(user), Some(group)) = (id("Uid"), id("Gid")) else {
+            return Err(refused("it has no user".to_owned()));
+        };
         let (command, record) = (command.take(LONGEST).collect(), record(&folder, &maps));
-        Ok(Target { number, command, temporary, record })
+        Ok(Target { number, command, owner: Owner { user, group }, temporary, record })
+    }
+
+    /// Returns the folder of the process in `/proc`.
+    pub(super) fn folder(&self) -> PathBuf {
+        folder(self.number)
+    }
+
+    /// Returns the folder for temporary files, as the process sees it.
+    pub(super) fn temporary_folder(&self) -> PathBuf {
+        let its = self.temporary.as_ref().map(PathBuf::from).filter(|its| its.is_absolute());
+        its.unwrap_or_else(|| PathBuf::from("/tmp"))
     }
 
     /// Returns who loaded a kernel, if the audit saw that.
@@ -79,6 +97,10 @@ impl Target {
         // Kernels of several modules can have one name, as those of `torch.compile` do.
         its.all(|load| load.caller == first.caller).then(|| caller(&first.caller))
     }
+}
+
+fn folder(number: u32) -> PathBuf {
+    Path::new("/proc").join(number.to_string())
 }
 
 /// Reads the audit's record of a process, which has mapped it. In a container the path is that of its own root.

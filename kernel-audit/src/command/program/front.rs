@@ -3,10 +3,9 @@
 //! folder is inside one that only this user can write to, and that remains.
 
 use std::env;
-use std::ffi::{CString, OsString};
+use std::ffi::OsString;
 use std::fs::{self, File, Permissions};
 use std::io::{self, ErrorKind};
-use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -16,6 +15,7 @@ use kernel_registry_command::libraries;
 use tempfile::Builder;
 
 use crate::command::failure::Failure;
+use crate::command::file_system::may_execute;
 use crate::command::trust::{own_folder, user};
 use crate::kept::Digest;
 
@@ -172,19 +172,6 @@ fn packed(auditor: &Path, hooks: &Path) -> Option<PathBuf> {
     let path = fs::canonicalize(auditor).ok()?;
     let is_beside = fs::canonicalize(hooks).is_ok_and(|hooks| hooks.parent() == path.parent());
     (is_beside && libraries::separator(&path).is_none() && may_execute(path.parent()?).ok()?).then_some(path)
-}
-
-/// Returns whether the file system of a folder lets code run.
-fn may_execute(folder: &Path) -> io::Result<bool> {
-    let path = CString::new(folder.as_os_str().as_bytes())?;
-    let mut its = MaybeUninit::uninit();
-    // SAFETY: the path ends with a zero, and the call fills in the structure if it succeeds.
-    unsafe {
-        match libc::statvfs(path.as_ptr(), its.as_mut_ptr()) {
-            0 => Ok(its.assume_init().f_flag & libc::ST_NOEXEC == 0),
-            _ => Err(io::Error::last_os_error()),
-        }
-    }
 }
 
 /// Removes the folders that killed commands have left, and their records: a container that is killed again and again
