@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 """Measures what `kernel-audit` costs a FastAPI service with PyTorch on a GPU, and what a preload saves it.
 
-    tests/frameworks/service.py PATH/TO/kernel-audit [--pairs 5] [--json FILE] [--sim]
+    tests/frameworks/service.py PATH/TO/kernel-audit [--pairs 4] [--json FILE] [--sim]
 
 Serves service_app.py with `uvicorn --workers 2` on one GPU: alone, recorded, and then in pairs alone and preloaded. Fails if the preloaded
-service answers fewer than 0.99 times as many requests per second (the median of the pairs), if it loads something late, or if answers, exit
-codes or the processes that are left differ. The first run isn't counted: it reads the libraries from the disk.
+service answers fewer than 0.99 times as many requests per second, if it loads something late, or if answers, exit codes or the processes that
+are left differ. The first run isn't counted: it reads the libraries from the disk.
+
+Both services of a pair run at the same time, and requests are sent to one and to the other in turn, a second each: from minute to minute a machine's
+speed changes by more than what is measured. The ratio is the median of all these pairs of seconds.
 
 The driver's own cache of compiled PTX is off in all runs (CUDA_CACHE_DISABLE=1). Needs fastapi, uvicorn, PyTorch, and torchvision or timm.
 With `--sim` it tests itself on the simulated driver, with service_sim.py in place of PyTorch, and requests per second can't fail.
@@ -56,7 +59,8 @@ class Run:
     start_s: float = 0
     # The milliseconds of each worker's first `/work`.
     first_ms: list = field(default_factory=list)
-    per_second: float = 0
+    # One number for each second in which requests were sent.
+    per_second: list = field(default_factory=list)
     digests: list = field(default_factory=list)
     code: int | None = None
     # The processes that were left after the end of the first one.
@@ -218,8 +222,9 @@ def read_report(file, run, workers):
             run.incomplete.append(f"the record of {process['name']} had no room")
 
 
-def execute(way, scratch, options, seconds):
-    """Runs the service once, in one of the three ways, and measures it. Requests per second are counted for so long."""
+@contextlib.contextmanager
+def running(way, scratch, options):
+    """Runs the service in one of the three ways, until the block ends. Gives the run, and the service after each worker's first requests."""
     folder = Path(tempfile.mkdtemp(prefix=f"{way}-", dir=scratch))
     ready, report, preload = folder / "ready", folder / "report.json", str(scratch / "late.preload")
     tool = options.tool.resolve()
@@ -238,9 +243,8 @@ def execute(way, scratch, options, seconds):
         ready.touch()
         time.sleep(SEES_FILE)
         run.first_ms, digests = map(list, zip(*service.first()))
-        _, more = service.steady(WARM_UP)
-        run.per_second, most = service.steady(seconds)
-        run.digests = sorted(more.union(digests, most))
+        run.digests = sorted({*digests, *service.steady(WARM_UP)[1]})
+        yield run, service
         run.code = service.stop()
     except (Failed, OSError, http.client.HTTPException) as error:
         # The service answers before it logs why it failed.
@@ -252,7 +256,6 @@ def execute(way, scratch, options, seconds):
         if not report.exists():
             raise Failed(f"{way}: there is no report\n{service.log.read_text()[-3000:]}")
         read_report(report, run, service.connections)
-    return run
 
 
 def differences(runs):
@@ -273,22 +276,25 @@ def differences(runs):
 
 
 def table(runs):
-    """Prints the medians of each way, and the medians of the ratios of the pairs, and returns the last of these."""
+    """Prints the medians of each way, and the ratios of the pairs. Returns the median of the requests that were answered in a second."""
     ways = {way: [run for run in runs if run.way == way] for way in ["alone", "recorded", "preloaded"]}
     rows = {
         "start, s": lambda run: run.start_s,
         "first request, ms": lambda run: statistics.median(run.first_ms),
-        "requests per second": lambda run: run.per_second,
+        "requests per second": lambda run: statistics.median(run.per_second),
     }
     print("\n" + f"{'median':22}" + "".join(f"{way:>12}" for way in ways) + f"{'preloaded/alone':>18}")
-    ratios = []
     for name, of in rows.items():
         ratios = [of(preloaded) / of(alone) for alone, preloaded in zip(ways["alone"], ways["preloaded"])]
         medians = "".join(f"{statistics.median(map(of, each)):12.2f}" for each in ways.values())
         print(f"{name:22}{medians}{statistics.median(ratios):18.3f}")
     late = "".join(f"{statistics.median(len(run.late) for run in each):12.0f}" for way, each in ways.items() if way != "alone")
     print(f"{'late':22}{'':12}{late}")
-    print("requests per second, preloaded/alone of each pair:", ", ".join(f"{ratio:.3f}" for ratio in ratios))
+    pairs = [[second / first for first, second in zip(*map(lambda run: run.per_second, pair))] for pair in zip(ways["alone"], ways["preloaded"])]
+    print("requests per second, preloaded/alone, the median of each pair:", ", ".join(f"{statistics.median(each):.3f}" for each in pairs))
+    ratios = sorted(sum(pairs, []))
+    quarter = len(ratios) // 4
+    print(f"of {len(ratios)} pairs of seconds: median {statistics.median(ratios):.3f}, quartiles {ratios[quarter]:.3f} and {ratios[-1 - quarter]:.3f}")
     return statistics.median(ratios)
 
 
@@ -313,29 +319,37 @@ def device(simulated):
 
 def measure(scratch, options):
     """Yields the runs, without the one that isn't counted."""
-    execute("alone", scratch, options, WARM_UP)
-    ways = ["recorded"]
-    # The second of a pair runs on a warmer GPU, so each way is the second in turn.
+    with running("alone", scratch, options):
+        pass
+    groups = [["recorded"]]
     for pair in range(options.pairs):
-        ways += ["preloaded", "alone"] if pair % 2 else ["alone", "preloaded"]
-    for way in ways:
-        run = execute(way, scratch, options, options.seconds)
-        first = ", ".join(f"{ms:.1f}" for ms in run.first_ms)
-        more = "" if way == "alone" else f"; {len(run.late)} late, {run.preloaded} preloaded in {run.preload_ms:.0f} ms by all workers"
-        print(f"{way:10} start {run.start_s:.2f} s, first requests {first} ms, {run.per_second:.1f} requests per second{more}", flush=True)
-        yield run
+        groups.append(["alone", "preloaded"] if pair % 2 else ["preloaded", "alone"])
+    for group in groups:
+        with contextlib.ExitStack() as ends:
+            both = [ends.enter_context(running(way, scratch, options)) for way in group]
+            for turn in range(options.seconds):
+                for run, service in both if turn % 2 else reversed(both):
+                    per_second, digests = service.steady(1)
+                    run.per_second.append(per_second)
+                    run.digests = sorted(digests.union(run.digests))
+        for run, _ in both:
+            first = ", ".join(f"{ms:.1f}" for ms in run.first_ms)
+            more = "" if run.way == "alone" else f"; {len(run.late)} late, {run.preloaded} preloaded in {run.preload_ms:.0f} ms by all workers"
+            median = statistics.median(run.per_second)
+            print(f"{run.way:10} start {run.start_s:.2f} s, first requests {first} ms, {median:.1f} requests per second{more}", flush=True)
+            yield run
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tool", type=Path)
-    parser.add_argument("--pairs", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=6, help="how long requests are counted in each run")
+    parser.add_argument("--pairs", type=int, default=4)
+    parser.add_argument("--seconds", type=int, default=12, help="in how many seconds requests are sent to each service")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--sim", action="store_true")
     options = parser.parse_args()
-    if options.pairs < 1 or not options.tool.is_file():
-        parser.error("the tool has to be a file, and --pairs at least 1")
+    if options.pairs < 1 or options.seconds < 1 or not options.tool.is_file():
+        parser.error("the tool has to be a file, and --pairs and --seconds at least 1")
     gpu = device(options.sim)
     if lacking := list(missing(options.sim, gpu)):
         print(f"cannot run: there is no {', no '.join(lacking)}")

@@ -9,6 +9,7 @@ import importlib
 import math
 import os
 
+from anyio import to_thread
 from fastapi import FastAPI
 
 model = importlib.import_module(os.environ["SERVICE_MODEL"])
@@ -16,6 +17,8 @@ model = importlib.import_module(os.environ["SERVICE_MODEL"])
 
 @contextlib.asynccontextmanager
 async def lifespan(_):
+    # PyTorch keeps cuDNN's plans for each thread, so each thread of the pool would load them again, the last of them late.
+    to_thread.current_default_thread_limiter().total_tokens = 2
     model.load()
     yield
 
