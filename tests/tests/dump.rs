@@ -191,10 +191,7 @@ fn a_process_is_joined_by_cuda_gdb() {
     let text =
         printed(dump().arg(program.number()).env("PATH", format!("{}:/usr/bin:/bin", folder.display())));
     assert!(text.starts_with(&format!("process {}: ", program.number())), "{text}");
-    assert!(
-        text.contains("/program.py ") && text.contains("\n  waits_for_flag: 4 blocks"),
-        "{text}"
-    );
+    assert!(text.contains("/program.py ") && text.contains("\n  waits_for_flag: 4 blocks"), "{text}");
     assert_eq!(fs::read_dir(&temporary).expect("a folder").count(), 0, "the core dump is removed");
     drop(program.0.stdin.take());
     assert_eq!(program.line(), "ends\n");
@@ -207,7 +204,8 @@ fn a_process_in_another_mount_namespace_is_joined() {
     let mut command = Command::new("unshare");
     command.args(["-rm", "sh", "-c", r#"for its in "$TMPDIR" /var/tmp /dev/shm; do mount -t tmpfs none "$its" || exit; done; exec python3 "$0" "$1""#]);
     let program = Running::of(command.arg(script).arg(driver()).env("TMPDIR", &inside));
-    let folder = debugger(&format!("{FILE}\n[ ! -e \"$file\" ] && cp {} /proc/$4/root$file", core("flag").display()));
+    let folder =
+        debugger(&format!("{FILE}\n[ ! -e \"$file\" ] && cp {} /proc/$4/root$file", core("flag").display()));
     let text =
         printed(dump().arg(program.number()).env("PATH", format!("{}:/usr/bin:/bin", folder.display())));
     assert!(text.contains("\n  waits_for_flag: 4 blocks"), "{text}");
