@@ -347,3 +347,32 @@ fn a_process_behind_the_audit_says_which_call_waits_and_who_loaded_the_kernel() 
     audited.0.stderr.take().expect("a pipe").read_to_string(&mut said).expect("UTF-8");
     assert!(!said.contains(" dump "), "the simulated driver has no GPU: {said}");
 }
+
+/// Without `--sim`, the command takes the simulated driver for another.
+#[test]
+fn a_kernel_that_never_ends_is_looked_at_before_the_program_is_ended() {
+    let program = tests::file("spins.py", SPINS.as_bytes());
+    let run = |script: &str| {
+        let (tool, folder) = (cargo_kernels_command(), debugger(script));
+        let mut command = cargo_kernels_command();
+        command.arg("sim").arg(tool.get_program()).args(tool.get_args());
+        command.args(["audit", "--hang-after", "0.3", "--on-hang", "abort", "--quiet", "python3"]);
+        let path = format!("{}:{}", folder.display(), std::env::var("PATH").expect("a path"));
+        command.arg(&program).env("PATH", path).stdin(Stdio::piped());
+        let started = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the tool runs");
+        // The program's input ends when the test does.
+        let mut running = Running(started);
+        let (number, mut said) = (running.line().trim().to_owned(), String::new());
+        running.0.stderr.take().expect("a pipe").read_to_string(&mut said).expect("UTF-8");
+        let joined = fs::read_to_string(folder.join("cuda-gdb.number")).unwrap_or_default();
+        assert_eq!(joined, format!("{number}\n").repeat(joined.lines().count()), "{said}");
+        (said, joined.lines().count())
+    };
+    let noted = r#"echo $4 >>"$0.number""#;
+    let (said, times) = run(&format!("{noted}\n{FILE}\ncp {} \"$file\"", core("flag").display()));
+    let look = "\nkernel-audit: the GPUs, before `--on-hang abort` ends the program\nprocess ";
+    assert!(said.contains(look) && said.contains("\n  waits_for_flag: 4 blocks of 64 threads"), "{said}");
+    assert_eq!(times, 1);
+    let (said, _) = run(&format!("{noted}\necho ptrace: Operation not permitted. >&2"));
+    assert!(said.contains("cuda-gdb wrote no core dump: ptrace: Operation not permitted."), "{said}");
+}

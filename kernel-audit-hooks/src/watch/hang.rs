@@ -252,6 +252,9 @@ fn explain(slot: &'static Slot, call: InProgress, since: Instant) {
         uses_kernel_registry: recording::uses_kernel_registry(),
         explanation: &explanation,
     };
+    if explanation.aborts_after_ms.is_some() {
+        allow_debugger();
+    }
     // The message comes after the event, because the command reads the record, and because a message can take a while.
     say_hang(begun, &format!("HANG for {:.1} s:\n{}", waited.as_secs_f64(), hanging.in_words(&stack)));
     if !may_end {
@@ -259,6 +262,14 @@ fn explain(slot: &'static Slot, call: InProgress, since: Instant) {
     }
     if let Some(event) = event {
         HANGS.lock().push(Hang { slot, call, since, event });
+    }
+}
+
+/// Lets the command look at the GPUs of this process, also where only parents may debug (`kernel.yama.ptrace_scope` 1).
+fn allow_debugger() {
+    if let Some(debugger) = Audit::chosen().debugger {
+        // SAFETY: the call takes numbers. Without Yama it fails, and isn't needed.
+        unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::c_ulong::from(debugger), 0, 0, 0) };
     }
 }
 

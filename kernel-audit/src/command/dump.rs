@@ -8,8 +8,9 @@ mod look;
 mod target;
 mod words;
 
+use std::fmt::Display;
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, IsTerminal, Read, Write};
 use std::path::Path;
 
 use kernel_registry_command::{Failure as Shared, terminal};
@@ -28,10 +29,24 @@ pub(crate) fn dump(options: &cli::Dump) -> Result<(), Failure> {
             let bytes = File::open(path).and_then(read).map_err(Shared::of_io(path))?;
             Look { process: None, gpus: parse(&bytes, path)? }
         }
-        (None, number) => join(number.unwrap_or(0))?,
+        (None, number) => {
+            debugger::end_in_order();
+            if io::stderr().is_terminal() {
+                terminal::say(
+                    "cuda-gdb joins the process, which takes a second, or ten if it has loaded PyTorch",
+                );
+            }
+            join(number.unwrap_or(0))?
+        }
     };
     let text = if options.json { json::text(&look) } else { look.to_string() };
     Ok(terminal::print(|out| write!(out, "{text}"))?)
+}
+
+/// Returns what the GPUs of a process do, unless there's no cuda-gdb. It must be a process whose end is near anyway: it's halted meanwhile,
+/// for ten seconds if it has loaded PyTorch.
+pub(crate) fn before_end(number: u32) -> Option<Result<impl Display, Failure>> {
+    debugger::find().is_some().then(|| join(number))
 }
 
 /// Joins a process by cuda-gdb.

@@ -29,11 +29,15 @@ impl HowRun {
         HowRun { tool, ..HowRun::default() }
     }
 
+    /// Returns whether the driver is the simulated one.
+    pub(crate) fn is_simulated(&self) -> bool {
+        self.tool.contains(" --sim")
+    }
+
     /// Returns how to look at the GPUs of a process that waits for them. The simulated driver has none.
     pub(crate) fn look(&self, report: &Report) -> Option<String> {
-        let (tool, is_simulated) = (self.tool.split(" --").next()?, self.tool.contains(" --sim"));
-        let number = report.process;
-        (!is_simulated)
+        let (tool, number) = (self.tool.split(" --").next()?, report.process);
+        (!self.is_simulated())
             .then(|| format!("to see at which line the GPU is, while this hangs: {tool} dump {number}"))
     }
 

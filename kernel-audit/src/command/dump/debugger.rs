@@ -2,7 +2,7 @@
 
 use std::env;
 use std::fs;
-use std::io::{self, IsTerminal, Read, Seek};
+use std::io::{self, Read, Seek};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kernel_registry_command::{Failure as Shared, terminal};
+use kernel_registry_command::Failure as Shared;
 
 use super::target::{MAY_DEBUG, Target};
 use crate::command::failure::Failure;
@@ -30,6 +30,21 @@ const MOMENT: Duration = Duration::from_secs(5);
 /// The signal that should end this command, or 0.
 static ENDS: AtomicI32 = AtomicI32::new(0);
 
+/// Lets a signal end cuda-gdb first, and then this command: a process stays halted as long as a debugger has joined it.
+pub(super) fn end_in_order() {
+    extern "C" fn note(signal: libc::c_int) {
+        ENDS.store(signal, Ordering::Relaxed);
+    }
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        // SAFETY: the handler stores a number, which is allowed in the middle of anything.
+        unsafe {
+            if libc::signal(signal, note as extern "C" fn(_) as libc::sighandler_t) == libc::SIG_IGN {
+                libc::signal(signal, libc::SIG_IGN);
+            }
+        }
+    }
+}
+
 /// Lets cuda-gdb write the core dump of a process to a file, which the process itself creates. Returns what cuda-gdb says.
 pub(super) fn write_core(process: &Target, file: &Path) -> Result<String, Failure> {
     let refused = |why: String| Failure::NotJoined { process: process.number, why };
@@ -38,9 +53,6 @@ pub(super) fn write_core(process: &Target, file: &Path) -> Result<String, Failur
             "that takes {DEBUGGER}, which is neither in `PATH` nor in `CUDA_HOME`: install the CUDA toolkit's, or only its package cuda-gdb"
         ))
     })?;
-    if io::stderr().is_terminal() {
-        terminal::say("cuda-gdb joins the process, which takes a second, or ten if it has loaded PyTorch");
-    }
     let file = quoted(file).ok_or_else(|| refused(format!("cuda-gdb can't write to {}", file.display())))?;
     let core = format!("generate-core-file --no-cpu --cuda-lightweight --cuda-core-file {file}");
     let temporary = env::temp_dir();
@@ -94,20 +106,9 @@ fn end_with_this_command(command: &mut Command) {
 /// Waits for cuda-gdb. If that takes too long, or if a signal should end this command, cuda-gdb is ended. Returns whether it
 /// ended by itself.
 fn wait(running: &mut Child) -> io::Result<bool> {
-    extern "C" fn note(signal: libc::c_int) {
-        ENDS.store(signal, Ordering::Relaxed);
-    }
-    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-        // SAFETY: the handler stores a number, which is allowed in the middle of anything.
-        unsafe {
-            if libc::signal(signal, note as extern "C" fn(_) as libc::sighandler_t) == libc::SIG_IGN {
-                libc::signal(signal, libc::SIG_IGN);
-            }
-        }
-    }
     let begun = Instant::now();
     while begun.elapsed() < LONGEST && ENDS.load(Ordering::Relaxed) == 0 {
-        if running.try_wait()?.is_some() {
+        if has_ended(running)? {
             return Ok(true);
         }
         thread::sleep(SHORT);
@@ -118,25 +119,34 @@ fn wait(running: &mut Child) -> io::Result<bool> {
     }
     let told = Instant::now();
     while told.elapsed() < MOMENT {
-        if running.try_wait()?.is_some() {
+        if has_ended(running)? {
             return Ok(false);
         }
         thread::sleep(SHORT);
     }
     running.kill()?;
-    running.wait()?;
+    while !has_ended(running)? {
+        thread::sleep(SHORT);
+    }
     Ok(false)
+}
+
+/// Returns whether a child has ended. The command that runs a program waits for all its children, also for this one.
+fn has_ended(running: &mut Child) -> io::Result<bool> {
+    match running.try_wait() {
+        Err(error) if error.raw_os_error() == Some(libc::ECHILD) => Ok(true),
+        status => Ok(status?.is_some()),
+    }
 }
 
 /// Returns why there is no core dump, by what cuda-gdb says: it goes on after an error, and each of its next commands fails,
 /// too.
 pub(super) fn why_not(said: &str) -> String {
-    const LATER: [&str; 2] = ["You can't do that without a process", "The program is not being run"];
-    // It says as a warning that there's no dump, and other things that don't matter.
-    let is_cause = |line: &&str| {
-        let is_warning = line.starts_with("warning:") && !line.contains("core dump");
-        !is_warning && !line.trim().is_empty() && !LATER.iter().any(|later| line.starts_with(later))
-    };
+    const CAUSE: &str = "warning: Cannot create GPU core dump";
+    const OTHERS: [&str; 3] =
+        ["warning:", "You can't do that without a process", "The program is not being run"];
+    let is_other = |line: &str| line.trim().is_empty() || OTHERS.iter().any(|other| line.starts_with(other));
+    let is_cause = |line: &&str| line.starts_with(CAUSE) || !is_other(line);
     let line = said.lines().rfind(is_cause).unwrap_or("it said nothing");
     let line: String = line.chars().filter(|c| !c.is_control()).take(300).collect();
     let right = if line.starts_with("ptrace") {
@@ -148,7 +158,7 @@ pub(super) fn why_not(said: &str) -> String {
 }
 
 /// Returns the path of cuda-gdb.
-fn find() -> Option<PathBuf> {
+pub(super) fn find() -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let toolkits = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(env::var_os).map(PathBuf::from);
     let toolkits = toolkits.chain([PathBuf::from("/usr/local/cuda")]).map(|home| home.join("bin"));

@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 
-use super::target::Target;
+use super::target::{Owner, Target};
 use crate::command::file_system::room;
 use crate::record::open_plain;
 
@@ -23,13 +23,6 @@ pub(super) struct Folder {
     its: PathBuf,
     ours: PathBuf,
     owner: Owner,
-}
-
-/// The user and the group of a process that own the files it makes.
-#[derive(Clone, Copy)]
-pub(super) struct Owner {
-    pub(super) user: u32,
-    pub(super) group: u32,
 }
 
 impl Folder {

@@ -6,7 +6,6 @@ use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::folder::Owner;
 use crate::command::failure::Failure;
 use crate::command::process;
 use crate::command::report::words::caller;
@@ -28,6 +27,13 @@ pub(super) struct Target {
     pub(super) temporary: Option<OsString>,
     /// What the audit knows of the process, if it's behind one.
     pub(super) record: Option<Report>,
+}
+
+/// The user and the group of a process that own the files it makes.
+#[derive(Clone, Copy)]
+pub(super) struct Owner {
+    pub(super) user: u32,
+    pub(super) group: u32,
 }
 
 impl Target {

@@ -4,13 +4,15 @@ use std::collections::HashSet;
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 
-use kernel_registry_command::terminal;
+use kernel_registry_command::{terminal, with_causes};
 
 use super::signals;
+use crate::command::dump;
 use crate::command::how_run::HowRun;
-use crate::command::process::{Audit, HangKey, Own, hang_key, record_files};
+use crate::command::process::{Audit, HangKey, Own, Process, hang_key, record_files};
 use crate::command::report::hang;
 use crate::command::report::words::About;
+use crate::record::Event;
 
 /// The hangs of a program that runs.
 pub(super) struct Hangs {
@@ -19,6 +21,8 @@ pub(super) struct Hangs {
     pub(super) run: HowRun,
     /// The hangs that were said.
     pub(super) said: HashSet<HangKey>,
+    /// Whether the GPUs of a process were looked at.
+    pub(super) has_looked: bool,
 }
 
 /// The message of a process on a hang.
@@ -46,25 +50,54 @@ impl Hangs {
         }
         let own = record_files(&self.records).into_iter().filter(|path| self.own.has(path));
         let audit = Audit::read(own).unwrap_or_default();
+        let mut ending = None;
         for Told { key, words } in new {
-            let words = self.describe(&audit, key).unwrap_or(words);
+            let hang = find(&audit, key);
+            let words = hang.map(|(process, event)| self.describe(process, event)).unwrap_or(words);
             terminal::say(format_args!("\nkernel-audit: {words}"));
+            ending = ending.or(hang.filter(|(_, event)| may_just_wait(event)).map(|_| key.0));
+        }
+        if let Some(process) = ending.filter(|_| still_runs) {
+            self.look(process);
         }
         if still_runs {
             offer_to_end();
         }
     }
 
-    /// Describes a hang, if it is in the records.
-    fn describe(&self, audit: &Audit, key: HangKey) -> Option<String> {
-        let mut all = audit.of_processes(|report| &report.events);
-        let (process, event) = all.find(|(process, event)| hang_key(process, event) == Some(key))?;
-        // A record without room for texts has no explanation.
-        event.explanation.as_ref()?;
+    /// Describes a hang.
+    fn describe(&self, process: &Process, event: &Event) -> String {
         let rank = process.report.rank.map(|_| format!(" in {}", process.name)).unwrap_or_default();
         let words = hang::in_words(process, event, &self.run);
-        Some(format!("HANG for {}{rank}\n{words}", About(event.took)))
+        format!("HANG for {}{rank}\n{words}", About(event.took))
     }
+
+    /// Says what the GPUs do for which a call waits, before `--on-hang abort` ends the process. Looks at one process of a job, because each of
+    /// them halts meanwhile.
+    fn look(&mut self, process: u32) {
+        if self.run.is_simulated() || self.has_looked {
+            return;
+        }
+        match dump::before_end(process) {
+            Some(Ok(look)) => terminal::say(format_args!(
+                "\nkernel-audit: the GPUs, before `--on-hang abort` ends the program\n{look}"
+            )),
+            Some(Err(why)) => terminal::say(format_args!("kernel-audit: {}", with_causes(&why))),
+            None => return,
+        }
+        self.has_looked = true;
+    }
+}
+
+/// Finds a hang in the records. A record without room for texts has no explanation.
+fn find(audit: &Audit, key: HangKey) -> Option<(&Process, &Event)> {
+    let mut all = audit.of_processes(|report| &report.events);
+    all.find(|(process, event)| hang_key(process, event) == Some(key) && event.explanation.is_some())
+}
+
+/// Returns whether a call may wait for work that never ends, and not for a load.
+fn may_just_wait(event: &Event) -> bool {
+    event.explanation.as_ref().is_some_and(|its| its.aborts_after_ms.is_some() && !its.waits_for_load)
 }
 
 /// Lets Ctrl-C twice end the program, and says so in a terminal.

@@ -135,6 +135,9 @@ fn set_variables(command: &mut Command, options: &Run, records: &Path) -> Result
     if options.sim && env::var_os(SIM_DEADLOCK).is_none() {
         command.env(SIM_DEADLOCK, "explained");
     }
+    if options.on_hang == "abort" {
+        command.env(variables::DEBUGGER, std::process::id().to_string());
+    }
     if options.quiet {
         command.env(variables::QUIET, "1");
     }

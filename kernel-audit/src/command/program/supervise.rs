@@ -46,8 +46,13 @@ pub(super) fn supervise(prepared: &mut Prepared) -> Result<Ended, Failure> {
     let mut running = command.spawn().map_err(|source| Shared::NotRun { program, source })?;
     signals::program_runs(running.id(), blocked);
     let mut processes = Running::follow_program(records.clone(), own.clone(), run.clone(), are_kept);
-    let mut hangs =
-        Hangs { records: records.clone(), own: own.clone(), run: run.clone(), said: HashSet::new() };
+    let mut hangs = Hangs {
+        records: records.clone(),
+        own: own.clone(),
+        run: run.clone(),
+        said: HashSet::new(),
+        has_looked: false,
+    };
     let mut messages = prepared.messages.take();
     let mut was_together = false;
     let status = thread::scope(|scope| {
