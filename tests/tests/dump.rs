@@ -112,6 +112,13 @@ sys.stdin.read()
 print('ends', flush=True)
 ";
 
+/// Returns a folder to which other users may write.
+fn open_folder() -> PathBuf {
+    let folder = scratch_folder();
+    fs::set_permissions(&folder, Permissions::from_mode(0o777)).expect("our folder");
+    folder
+}
+
 /// Returns the path of a library with the driver's name.
 fn driver() -> PathBuf {
     let library = scratch_folder().join("libcuda.so.1");
@@ -181,7 +188,7 @@ fn a_process_is_joined_by_cuda_gdb() {
     fs::set_permissions(&temporary, Permissions::from_mode(0o777)).expect("our folder");
     let mut program = Running::new(true, &temporary);
     let folder = debugger(&format!(
-        r#"[ "$1 $2 $3 $4 $5" = "-nx -batch -p {} -ex" ] && [ "$8" = detach ] && [ "$TMPDIR" = "{}" ] || exit 1
+        r#"[ "$1 $2 $3 $4 $5" = "-nx -batch -p {} -ex" ] && [ "${{10}}" = detach ] && [ "$TMPDIR" = "{}" ] || exit 1
 {FILE}
 [ "$(stat -c %u%a "${{file%/core}}")" = $(sed -n 's/^Uid:.*\t//p' /proc/$4/status)700 ] && cp {} "$file""#,
         program.number(),
@@ -195,6 +202,47 @@ fn a_process_is_joined_by_cuda_gdb() {
     assert_eq!(fs::read_dir(&temporary).expect("a folder").count(), 0, "the core dump is removed");
     drop(program.0.stdin.take());
     assert_eq!(program.line(), "ends\n");
+}
+
+/// Debian's gdb, in the place of cuda-gdb, reads the stacks, and a program in the place of py-spy Python's frames.
+#[test]
+fn threads_have_the_stacks_of_gdb_and_py_spy() {
+    if !Command::new("gdb").arg("--version").stdout(Stdio::null()).status().is_ok_and(|it| it.success()) {
+        return tests::left_out("there is no gdb", "REQUIRE_GDB");
+    }
+    let temporary = open_folder();
+    let program = Running::new(true, &temporary);
+    let number = program.number();
+    let folder = debugger(&format!(
+        "{FILE}\ncp {} \"$file\"\nexec gdb -nx -batch -p $4 -ex \"$8\" -ex detach",
+        core("flag").display()
+    ));
+    let look = |more: &[&str]| {
+        let path = format!("{}:/usr/bin:/bin", folder.display());
+        printed(dump().args(more).arg(&number).env("PATH", path))
+    };
+    let text = look(&[]);
+    let (_, thread) = text.split_once(&format!("\nthread {number}")).expect("a thread");
+    // It waits for its input, in the C library.
+    assert!(thread.lines().nth(1).is_some_and(|line| line.ends_with("read")), "{text}");
+    assert!(text.contains("\nPython's lines come from py-spy: `pip install py-spy`\n"), "{text}");
+
+    let spied = serde_json::json!([{
+        "pid": 1, "thread_id": 7, "thread_name": "MainThread", "os_thread_id": program.0.id(), "active": true,
+        "frames": [{ "name": "<module>", "filename": "/srv/program.py", "line": 10, "module": null }],
+    }]);
+    let script = format!("#!/bin/sh\n[ \"$*\" = \"dump --json --pid {number}\" ] && echo '{spied}'\n");
+    fs::write(folder.join("py-spy"), script).expect("a file");
+    fs::set_permissions(folder.join("py-spy"), Permissions::from_mode(0o755)).expect("our file");
+    let text = look(&[]);
+    assert!(text.contains(&format!("\nthread {number} MainThread\n")), "{text}");
+    assert!(text.ends_with("\n  program.py:10 <module>\n"), "{text}");
+    let json: Value = serde_json::from_str(&look(&["--json"])).expect("JSON");
+    let thread = &json["threads"][0];
+    assert_eq!((&thread["number"], &thread["name"]), (&program.0.id().into(), &"MainThread".into()));
+    let frames = thread["frames"].as_array().expect("functions");
+    assert!(frames.len() > 1 && frames[0]["library"].is_string(), "{frames:?}");
+    are_documented(&[thread, &frames[0]], include_str!("../../docs/dump-json.md"));
 }
 
 /// A container has folders of its own.
@@ -242,6 +290,7 @@ fn a_process_that_cannot_be_joined_is_refused_in_words() {
         r#"echo "warning: of no use
 ptrace: Operation not permitted.
 You can't do that without a process to debug.
+Python scripting is not supported in this copy of GDB.
 The program is not being run." >&2; exit 1"#,
     );
     let said = fails_for(&with.number(), &refuses);
@@ -256,8 +305,7 @@ The program is not being run." >&2; exit 1"#,
 /// A process is halted as long as a debugger has joined it.
 #[test]
 fn the_debugger_ends_with_the_command() {
-    let temporary = scratch_folder();
-    fs::set_permissions(&temporary, Permissions::from_mode(0o777)).expect("our folder");
+    let temporary = open_folder();
     let program = Running::new(true, &temporary);
     let folder = debugger("echo $$ >\"$0.number\"; exec sleep 60");
     let mut command = dump();

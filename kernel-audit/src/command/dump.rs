@@ -3,11 +3,15 @@
 
 mod debugger;
 mod folder;
+mod host;
 mod json;
 mod look;
+mod programs;
+mod stacks;
 mod target;
 mod words;
 
+use std::collections::HashMap;
 use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Write};
@@ -18,6 +22,7 @@ use kernel_registry_image::dump as core;
 
 use super::cli;
 use super::failure::Failure;
+use debugger::Joined;
 use folder::Folder;
 use look::Look;
 use target::Target;
@@ -27,10 +32,10 @@ pub(crate) fn dump(options: &cli::Dump) -> Result<(), Failure> {
     let look = match (&options.core, options.process) {
         (Some(path), _) => {
             let bytes = File::open(path).and_then(read).map_err(Shared::of_io(path))?;
-            Look { process: None, gpus: parse(&bytes, path)? }
+            Look { process: None, gpus: parse(&bytes, path)?, threads: Vec::new(), lacks_python: false }
         }
         (None, number) => {
-            debugger::end_in_order();
+            programs::end_in_order();
             if io::stderr().is_terminal() {
                 terminal::say(
                     "cuda-gdb joins the process, which takes a second, or ten if it has loaded PyTorch",
@@ -56,13 +61,17 @@ fn join(number: u32) -> Result<Look, Failure> {
         let why = format!("there is no folder to which it can write a core dump: {error}");
         Failure::NotJoined { process: number, why }
     })?;
-    let said = debugger::write_core(&process, &folder.file())?;
+    // One program at a time can join a process.
+    let python = if process.is_python { host::python(number) } else { Some(HashMap::new()) };
+    let Joined { threads, why_not } = debugger::join(&process, &folder.file())?;
     match folder.open().and_then(read) {
         Ok(bytes) if core::is_dump(&bytes) => {
             let gpus = parse(&bytes, &folder.file())?;
-            Ok(Look { process: Some(process), gpus })
+            let lacks_python = python.is_none();
+            let threads = host::merged(threads, python.unwrap_or_default());
+            Ok(Look { process: Some(process), gpus, threads, lacks_python })
         }
-        _ => Err(Failure::NotJoined { process: number, why: debugger::why_not(&said) }),
+        _ => Err(Failure::NotJoined { process: number, why: why_not }),
     }
 }
 

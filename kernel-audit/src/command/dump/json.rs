@@ -23,6 +23,7 @@ pub(super) fn text(look: &Look) -> String {
         "tool": concat!("kernel-audit ", env!("CARGO_PKG_VERSION")),
         "process": process,
         "devices": devices.collect::<Vec<_>>(),
+        "threads": look.threads,
         "faults": look.gpus.lost.iter().map(lost).collect::<Vec<_>>(),
         "kernels": look.gpus.grids.iter().map(|grid| kernel(look, grid)).collect::<Vec<_>>(),
     });

@@ -2,11 +2,16 @@
 
 use kernel_registry_image::dump::Dump;
 
+use super::host::Thread;
 use super::target::Target;
 
-/// The GPUs of a process, as they were seen.
+/// A process and its GPUs, as they were seen.
 pub(super) struct Look {
     /// The process, unless a file is read.
     pub(super) process: Option<Target>,
     pub(super) gpus: Dump,
+    /// The threads of the process, in the order of their numbers.
+    pub(super) threads: Vec<Thread>,
+    /// Whether Python's frames are missing.
+    pub(super) lacks_python: bool,
 }

@@ -23,6 +23,7 @@ pub(super) struct Target {
     /// The command line, shortened.
     pub(super) command: String,
     pub(super) owner: Owner,
+    pub(super) is_python: bool,
     /// The variable `TMPDIR` of the process. cuda-gdb has to use the same one.
     pub(super) temporary: Option<OsString>,
     /// What the audit knows of the process, if it's behind one.
@@ -63,6 +64,10 @@ impl Target {
         })?;
         let is_driver =
             |line: &str| line.rsplit('/').next().is_some_and(|file| file.starts_with("libcuda.so"));
+        let is_interpreter = |line: &str| {
+            let file = line.rsplit('/').next().unwrap_or_default();
+            file.starts_with("python") || file.starts_with("libpython")
+        };
         if !maps.lines().any(is_driver) {
             return Err(refused(
                 "it has not loaded the driver (`libcuda.so.1`): perhaps a child of it uses CUDA".to_owned(),
@@ -80,7 +85,8 @@ impl Target {
             return Err(refused("it has no user".to_owned()));
         };
         let (command, record) = (command.take(LONGEST).collect(), record(&folder, &maps));
-        Ok(Target { number, command, owner: Owner { user, group }, temporary, record })
+        let owner = Owner { user, group };
+        Ok(Target { number, command, owner, is_python: maps.lines().any(is_interpreter), temporary, record })
     }
 
     /// Returns the folder of the process in `/proc`.

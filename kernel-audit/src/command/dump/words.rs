@@ -10,6 +10,7 @@ use kernel_registry_image::Signature;
 use kernel_registry_image::dump::{Device, Fault, Frame, Grid, Line, Place};
 
 use super::look::Look;
+use super::stacks::Stacks;
 use crate::command::report::words::{About, caller};
 use crate::record::{CallInProgress, Kind, Report};
 
@@ -52,6 +53,10 @@ impl fmt::Display for Look {
         }
         if self.gpus.devices.is_empty() {
             writeln!(f, "the process uses no GPU")?;
+        }
+        write!(f, "{}", Stacks(&self.threads))?;
+        if self.lacks_python {
+            writeln!(f, "\nPython's lines come from py-spy: `pip install py-spy`")?;
         }
         Ok(())
     }

@@ -1,0 +1,109 @@
+//! The stacks of a process's threads. cuda-gdb reads the native ones while it has joined the process, and py-spy, if it's
+//! installed, reads Python's.
+
+use std::collections::HashMap;
+use std::env;
+use std::path::Path;
+use std::process::Command;
+
+use serde::{Deserialize, Serialize};
+
+use super::programs;
+
+/// A thread of the process.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Thread {
+    pub(super) number: u32,
+    pub(super) name: Option<String>,
+    /// The functions, the innermost first.
+    pub(super) frames: Vec<Frame>,
+}
+
+/// A function that a thread is in.
+#[derive(Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(super) struct Frame {
+    pub(super) function: Option<String>,
+    pub(super) file: Option<String>,
+    pub(super) line: Option<u32>,
+    /// The path of the library. The program itself and Python's code have none.
+    pub(super) library: Option<String>,
+}
+
+/// Comes before and after what `host.py` prints.
+const MARK: &str = "kernel-audit-stacks";
+
+/// Returns cuda-gdb's command that prints the stacks.
+pub(super) fn command() -> String {
+    let program = format!("MARK = '{MARK}'\n{}", include_str!("host.py"));
+    let hexadecimal: String = program.bytes().map(|byte| format!("{byte:02x}")).collect();
+    // A command is a line.
+    format!("python exec(bytes.fromhex('{hexadecimal}').decode())")
+}
+
+/// Returns the threads in cuda-gdb's output. There are none if it has no Python.
+pub(super) fn threads_of(output: &[u8]) -> Vec<Thread> {
+    let text = String::from_utf8_lossy(output);
+    text.split(MARK).nth(1).and_then(|json| serde_json::from_str(json).ok()).unwrap_or_default()
+}
+
+/// A thread as py-spy describes it.
+#[derive(Deserialize)]
+struct Spied {
+    os_thread_id: Option<u32>,
+    thread_name: Option<String>,
+    frames: Vec<SpiedFrame>,
+}
+
+#[derive(Deserialize)]
+struct SpiedFrame {
+    name: String,
+    filename: String,
+    line: u32,
+}
+
+/// A thread's name and Python's frames, by its number.
+pub(super) type Python = HashMap<u32, (Option<String>, Vec<Frame>)>;
+
+/// Reads Python's frames. py-spy stops the process for some milliseconds. Returns `None` without py-spy, or if it can't read them.
+pub(super) fn python(process: u32) -> Option<Python> {
+    let own = env::current_exe().ok().and_then(|file| Some(file.parent()?.to_owned()));
+    let mut command = Command::new(programs::find("py-spy", own)?);
+    let outputs = programs::run(command.args(["dump", "--json", "--pid", &process.to_string()]));
+    let spied: Vec<Spied> = serde_json::from_slice(&outputs.ok()??.standard).ok()?;
+    let thread = |Spied { os_thread_id, thread_name, frames }: Spied| {
+        let frames = frames.into_iter().map(|SpiedFrame { name, filename, line }| Frame {
+            function: Some(name),
+            file: Some(filename),
+            line: Some(line),
+            library: None,
+        });
+        Some((os_thread_id?, (thread_name, frames.collect())))
+    };
+    Some(spied.into_iter().filter_map(thread).collect())
+}
+
+/// Puts Python's frames in the place of the interpreter's.
+pub(super) fn merged(native: Vec<Thread>, mut python: Python) -> Vec<Thread> {
+    let mut threads = native;
+    for thread in &mut threads {
+        if let Some((name, frames)) = python.remove(&thread.number) {
+            let inner = thread.frames.iter().take_while(|frame| !frame.is_interpreters()).count();
+            thread.frames.truncate(inner);
+            thread.frames.extend(frames);
+            thread.name = name.or(thread.name.take());
+        }
+    }
+    // A cuda-gdb without Python reads no stacks.
+    threads.extend(python.into_iter().map(|(number, (name, frames))| Thread { number, name, frames }));
+    threads.sort_by_key(|thread| thread.number);
+    threads
+}
+
+impl Frame {
+    /// Returns whether a native frame of a Python program is the interpreter's.
+    fn is_interpreters(&self) -> bool {
+        let Some(library) = &self.library else { return true };
+        let name = Path::new(library).file_name().unwrap_or_default();
+        name.as_encoded_bytes().starts_with(b"libpython")
+    }
+}

@@ -1,0 +1,137 @@
+//! Finds and runs the programs that look at a process. While they do, the process can be halted.
+
+use std::env;
+use std::fs::{self, File};
+use std::io::{self, Read, Seek};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::command::failure::Failure;
+
+/// How long a program may take. With PyTorch cuda-gdb takes ten seconds.
+pub(super) const LONGEST: Duration = Duration::from_secs(120);
+
+/// Between two looks at it.
+const SHORT: Duration = Duration::from_millis(20);
+
+/// How long it may take to leave when it's told to.
+const MOMENT: Duration = Duration::from_secs(5);
+
+/// The signal that should end this command, or 0.
+static ENDS: AtomicI32 = AtomicI32::new(0);
+
+/// Returns the path of a program in `PATH`, or in one of these folders.
+pub(super) fn find(name: &str, others: impl IntoIterator<Item = PathBuf>) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let is_program = |file: &PathBuf| {
+        fs::metadata(file).is_ok_and(|its| its.is_file() && its.permissions().mode() & 0o111 != 0)
+    };
+    let folders = env::split_paths(&path).chain(others).filter(|folder| folder.is_absolute());
+    folders.map(|folder| folder.join(name)).find(is_program)
+}
+
+/// Lets a signal end the program that runs, and then this command.
+pub(super) fn end_in_order() {
+    extern "C" fn note(signal: libc::c_int) {
+        ENDS.store(signal, Ordering::Relaxed);
+    }
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        // SAFETY: the handler stores a number, which is allowed in the middle of anything.
+        unsafe {
+            if libc::signal(signal, note as extern "C" fn(_) as libc::sighandler_t) == libc::SIG_IGN {
+                libc::signal(signal, libc::SIG_IGN);
+            }
+        }
+    }
+}
+
+/// What a program has written.
+#[derive(Default)]
+pub(super) struct Outputs {
+    pub(super) standard: Vec<u8>,
+    pub(super) error: Vec<u8>,
+}
+
+/// Runs a program to its end. Returns `None` if it took too long, and was ended.
+pub(super) fn run(command: &mut Command) -> Result<Option<Outputs>, Failure> {
+    // A process that lives on could keep a pipe open.
+    let files = || Ok([tempfile::tempfile()?, tempfile::tempfile()?]);
+    let mut files = files().map_err(Failure::not_written(&env::temp_dir()))?;
+    let program = PathBuf::from(command.get_program());
+    let in_words = Failure::of_io(&program);
+    let [standard, error] = [files[0].try_clone(), files[1].try_clone()];
+    command.stdin(Stdio::null()).stdout(standard.map_err(&in_words)?).stderr(error.map_err(&in_words)?);
+    // Behind the audit it would watch itself.
+    command.env_remove("LD_LIBRARY_PATH").env_remove("LD_AUDIT");
+    end_with_this_command(command);
+    let has_ended = command.spawn().and_then(|mut running| wait(&mut running)).map_err(&in_words)?;
+    match ENDS.load(Ordering::Relaxed) {
+        0 if has_ended => {
+            let [standard, error] = files.each_mut().map(written);
+            Ok(Some(Outputs { standard: standard.map_err(&in_words)?, error: error.map_err(in_words)? }))
+        }
+        0 => Ok(None),
+        signal => Err(Failure::Killed { signal }),
+    }
+}
+
+fn written(file: &mut File) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.rewind()?;
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Lets the kernel end a program when this command ends: a process stays halted as long as a debugger has joined it.
+fn end_with_this_command(command: &mut Command) {
+    let end = || {
+        // SAFETY: the call takes numbers, and only has an effect on this process.
+        match unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    };
+    // SAFETY: the function makes one system call, and allocates nothing.
+    unsafe { command.pre_exec(end) };
+}
+
+/// Waits for a program. If that takes too long, or if a signal should end this command, the program is ended. Returns whether it
+/// ended by itself.
+fn wait(running: &mut Child) -> io::Result<bool> {
+    let begun = Instant::now();
+    while begun.elapsed() < LONGEST && ENDS.load(Ordering::Relaxed) == 0 {
+        if has_ended(running)? {
+            return Ok(true);
+        }
+        thread::sleep(SHORT);
+    }
+    if let Ok(number) = i32::try_from(running.id()) {
+        // SAFETY: the child has not been waited for, so the number is its.
+        unsafe { libc::kill(number, libc::SIGTERM) };
+    }
+    let told = Instant::now();
+    while told.elapsed() < MOMENT {
+        if has_ended(running)? {
+            return Ok(false);
+        }
+        thread::sleep(SHORT);
+    }
+    running.kill()?;
+    while !has_ended(running)? {
+        thread::sleep(SHORT);
+    }
+    Ok(false)
+}
+
+/// Returns whether a child has ended. The command that runs a program waits for all its children, also for this one.
+fn has_ended(running: &mut Child) -> io::Result<bool> {
+    match running.try_wait() {
+        Err(error) if error.raw_os_error() == Some(libc::ECHILD) => Ok(true),
+        status => Ok(status?.is_some()),
+    }
+}
