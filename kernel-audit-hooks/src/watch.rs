@@ -11,6 +11,7 @@ mod asked;
 mod budget;
 mod caller;
 mod events;
+mod fault;
 mod hang;
 mod hooks;
 mod known;

@@ -26,7 +26,7 @@ use crate::watch::record::call::{self, Call, Hook};
 use crate::watch::record::launches;
 use crate::watch::record::slots::{self, during};
 use crate::watch::record::{ready, recording};
-use crate::watch::{hang, section, stretch};
+use crate::watch::{fault, hang, section, stretch};
 use context::{end_context, make_context};
 use image::{
     LibraryOptions, enumerate, get_function, get_kernel, load_library, load_module, unload_library,
@@ -48,7 +48,7 @@ pub(crate) fn prepare() -> bool {
     }
     fork::call_once(&ONCE, || {
         call::use_table(HOOKS);
-        [busy::forked, section::forked, unloaded::forked, slots::forked, launches::forked]
+        [busy::forked, section::forked, unloaded::forked, slots::forked, launches::forked, fault::forked]
             .into_iter()
             .for_each(fork::in_child);
         hang::prepare();
@@ -155,7 +155,7 @@ fn wait_for_word(call: Call, stream: CUstream, real: impl FnOnce() -> CUresult) 
 /// Makes a call that launches a graph.
 fn launch_graph(call: Call, stream: CUstream, real: impl FnOnce() -> CUresult) -> CUresult {
     let call = call.on(stream);
-    let real = || timed(call, real);
+    let real = || fault::noted(call, timed(call, real));
     if section::may_own(call.stream) { guard::launch(call, || "a graph".to_owned(), real) } else { real() }
 }
 

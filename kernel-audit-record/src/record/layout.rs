@@ -10,7 +10,7 @@ use super::texts::LONGEST;
 pub const MAGIC: u64 = u64::from_le_bytes(*b"kr-audit");
 /// The version of the format. A reader refuses other versions.
 #[doc(hidden)]
-pub const VERSION: u32 = 16;
+pub const VERSION: u32 = 17;
 
 /// The number of threads that can have a slot.
 #[doc(hidden)]

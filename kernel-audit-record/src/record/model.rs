@@ -234,11 +234,14 @@ pub enum Kind {
     Stretch = 13,
     /// What some of a stretch was [spent](super::Spent) on.
     Spent = 14,
+    /// A call failed because a kernel or a device had failed, as `result` says. The event's `explanation` has in `busy` what was
+    /// launched last in each stream.
+    Fault = 15,
 }
 
 impl Kind {
     /// All kinds and their words, in the order of their numbers.
-    const WORDS: [(Kind, &str); 14] = [
+    const WORDS: [(Kind, &str); 15] = [
         (Kind::Load, "load"),
         (Kind::Image, "image"),
         (Kind::Resize, "resize"),
@@ -253,6 +256,7 @@ impl Kind {
         (Kind::Kept, "kept"),
         (Kind::Stretch, "stretch"),
         (Kind::Spent, "spent"),
+        (Kind::Fault, "fault"),
     ];
 
     pub(super) fn from_number(number: u16) -> Option<Kind> {

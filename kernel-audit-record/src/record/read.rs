@@ -149,7 +149,7 @@ fn event(bytes: &[u8], at: usize, texts: &mut Texts<'_>) -> Option<Event> {
         ..Event::default()
     };
     match kind {
-        Kind::Hang => {
+        Kind::Hang | Kind::Fault => {
             event.explanation = texts.bytes_at(details).and_then(Explanation::from_bytes).map(Box::new)
         }
         _ => event.reason = texts.at(details),

@@ -41,6 +41,22 @@ impl HowRun {
             .then(|| format!("to see at which line the GPU is, while this hangs: {tool} dump {number}"))
     }
 
+    /// Returns how to find the line of a kernel that failed. The simulated driver names it by itself.
+    pub(crate) fn find_fault(&self, report: &Report) -> Option<String> {
+        let tool = self.tool.split(" --").next()?;
+        let program = if self.program.is_empty() {
+            from_record(report.known_command())
+        } else {
+            shortened(&self.program)
+        };
+        (!self.is_simulated()).then(|| {
+            format!(
+                "to see at which line it was:\nCUDA_ENABLE_COREDUMP_ON_EXCEPTION=1 CUDA_ENABLE_LIGHTWEIGHT_COREDUMP=1 CUDA_COREDUMP_FILE=gpu.core \
+                 {program}\n{tool} dump --core gpu.core"
+            )
+        })
+    }
+
     /// Returns what ends a hang, or prevents a late load, without a change to the program.
     pub(crate) fn cure(&self, report: &Report, hangs: bool) -> Cure {
         const FILE: &str = "late.preload";
@@ -132,6 +148,15 @@ mod tests {
         assert_eq!(from_record("python3 tp.py"), "python3 tp.py");
         assert_eq!(from_record("python3 -c import x; f()"), PROGRAM);
         assert_eq!(shortened(&"word ".repeat(100)), PROGRAM);
+    }
+
+    #[test]
+    fn a_fault_is_found_by_a_core_dump_of_the_driver() {
+        let run = HowRun { tool: "t --hang-after 1".into(), program: "p a".into(), ..HowRun::default() };
+        let find = run.find_fault(&Report::default()).unwrap_or_default();
+        assert!(find.contains(" CUDA_COREDUMP_FILE=gpu.core p a\nt dump --core gpu.core"), "{find}");
+        let simulated = HowRun { tool: "t --sim".into(), ..run };
+        assert_eq!(simulated.find_fault(&Report::default()), None);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 pub(crate) mod comparison;
 mod compiled;
+mod fault;
 mod groups;
 pub(crate) mod hang;
 pub(crate) mod html;

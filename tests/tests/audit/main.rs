@@ -15,6 +15,7 @@ mod compiled;
 mod demo;
 mod devices;
 mod exit;
+mod faults;
 mod forks;
 mod hangs;
 mod messages;

@@ -7,6 +7,7 @@ use kernel_registry_cuda::rules::{self, Rule};
 use super::late::{self, refusal};
 use crate::record::{Kind, Subject};
 use crate::watch::events::{self, timed};
+use crate::watch::fault;
 use crate::watch::known::devices::Devices;
 use crate::watch::known::owners::{self, Owner};
 use crate::watch::known::{contexts, memory, stream_counts};
@@ -26,7 +27,7 @@ pub(super) fn wait(
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
     match section {
-        None => timed(call, real),
+        None => fault::noted(call, timed(call, real)),
         Some(section) => {
             let words = match call.described() {
                 Subject::Stream => format!("`{}` of stream {:#x}", call.name(), call.stream),

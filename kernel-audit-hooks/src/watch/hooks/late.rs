@@ -9,6 +9,7 @@ use crate::causes::reader;
 use crate::record::{Image, Kind, Subject};
 use crate::watch::caller::Caller;
 use crate::watch::events::{self, slow};
+use crate::watch::fault;
 use crate::watch::hang::waits;
 use crate::watch::known::handles;
 use crate::watch::process::say::say;
@@ -49,6 +50,7 @@ pub(super) fn make_call(
     }
     let sequence = slots::sequence();
     let result = if event.kind == Kind::Load { during_load(call, real) } else { during(call, real) };
+    fault::noted(call, result);
     let took = now() - begun;
     let wait = if took < slow() { None } else { waits::take(slots::thread(), sequence) };
     let resident = wait.as_ref().filter(|_| section.is_none()).map_or(resident, |wait| &wait.kernel);

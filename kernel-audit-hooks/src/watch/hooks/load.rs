@@ -20,7 +20,7 @@ use crate::watch::loader::real::{Function, stored};
 use crate::watch::record::call::{Call, stored_handle};
 use crate::watch::record::new_event::NewEvent;
 use crate::watch::record::slots::{self, count_launch, during};
-use crate::watch::{preload, section};
+use crate::watch::{fault, preload, section};
 
 /// Makes the launch of a kernel. If the kernel was launched before, this neither locks nor allocates.
 #[inline]
@@ -53,7 +53,7 @@ fn launch_in_stream_of_section(
 fn launch_kernel(call: Call, function: CUfunction, real: impl FnOnce() -> CUresult) -> CUresult {
     let key = contexts::key(call.subject, call.stream);
     if handles::is_launched(key) {
-        slots::launch(call, real)
+        fault::noted(call, slots::launch(call, real))
     } else {
         launch_first(call, key, function, real)
     }

@@ -16,7 +16,7 @@ use crate::command::report::stretches;
 use crate::command::report::words::{
     About, NOTHING_SEEN, Time, caller, paragraph, processes, short, subject, while_resident,
 };
-use crate::command::report::{hang, preloaded};
+use crate::command::report::{fault, hang, preloaded};
 use crate::command::together::Together;
 use crate::record::{Event, Kind};
 
@@ -108,6 +108,9 @@ fn write_process(f: &mut fmt::Formatter<'_>, audit: &Audit, process: &Process, r
     }
     if hangs.len() > HANGS {
         writeln!(f, "! and {}; `--json` has all", many(hangs.len() - HANGS, "more hang"))?;
+    }
+    for event in process.of_kind(Kind::Fault) {
+        write!(f, "! FAULT at {}\n{}", Time(event.begun), fault::lines(process, event, &audit.run))?;
     }
     for cause in causes([report]) {
         paragraph(f, &format!("! {}.", with_signatures(&cause.to_string())))?;

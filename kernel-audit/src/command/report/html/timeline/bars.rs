@@ -29,7 +29,7 @@ impl Look {
             }
             Kind::Image => Look::Image,
             Kind::Resize => Look::Resize,
-            Kind::Hang => Look::Hang,
+            Kind::Hang | Kind::Fault => Look::Hang,
             Kind::Refused | Kind::Deferred => Look::Refused,
             Kind::Slow
             | Kind::Unwatched
@@ -50,7 +50,7 @@ impl Look {
             Look::Resize => ("resize", "limits set"),
             Look::Slow => ("slow", "slow calls"),
             Look::Refused => ("refused", "calls refused or deferred"),
-            Look::Hang => ("hang", "calls that did not return in time"),
+            Look::Hang => ("hang", "calls that did not return in time, or failed by a fault"),
         }
     }
 

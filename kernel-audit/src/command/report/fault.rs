@@ -1,0 +1,39 @@
+//! Explains a fault: what failed, which call said so first, and how to find the line.
+
+use std::collections::HashSet;
+
+use kernel_registry_cuda::sticky;
+use kernel_registry_image::readable;
+
+use crate::command::how_run::HowRun;
+use crate::command::process::Process;
+use crate::command::report::words::caller;
+use crate::hang::Lines;
+use crate::record::{Event, Work};
+
+/// The most kernels that are named.
+const MOST: usize = 8;
+
+/// Returns the lines on a fault.
+pub(crate) fn lines(process: &Process, fault: &Event, run: &HowRun) -> Lines {
+    let launched = fault.explanation.iter().flat_map(|its| its.busy.iter().flatten());
+    let mut said = HashSet::new();
+    let beside = launched.filter_map(|last| match &last.what {
+        Work::Kernel { symbol } => {
+            Some(format!("`{}` was launched last in stream {:#x}", readable(symbol), last.stream))
+        }
+        _ => None,
+    });
+    let beside = beside.filter(|words| said.insert(words.clone()));
+    let what = sticky::reason(fault.result).unwrap_or("a kernel failed");
+    Lines {
+        place: match &*fault.caller {
+            "" => format!("{}, thread {}", process.name, fault.thread),
+            by => caller(by),
+        },
+        called: format!("`{}`, the first watched call that failed by it", fault.call),
+        beside: beside.take(MOST).collect(),
+        why: format!("{what} (result {}), perhaps one before these; all later calls fail", fault.result),
+        cures: run.find_fault(&process.report).into_iter().collect(),
+    }
+}
