@@ -8,10 +8,10 @@ use crate::Cause;
 use crate::causes::is_preloadable;
 use crate::command::process::{Audit, Process, is_late};
 use crate::command::report::groups::Group;
-use crate::command::report::hang;
 use crate::command::report::page::Text;
 use crate::command::report::stretches::{self, Headline};
 use crate::command::report::words::{About, NOTHING_SEEN, Time, processes, short, subject};
+use crate::command::report::{fault, hang};
 use crate::record::{Event, Kind, Report};
 use crate::rules;
 use kernel_registry_command::many;
@@ -69,6 +69,12 @@ fn write_verdict(to: &mut String, audit: &Audit) -> fmt::Result {
             if count > 0 {
                 writeln!(to, "<p class=\"bad\">{} {did}.</p>", many(count, "more call"))?;
             }
+        }
+    }
+    for process in &audit.processes {
+        for event in process.of_kind(Kind::Fault) {
+            writeln!(to, "<p class=\"bad\">A kernel or a device failed after {}.</p>", Time(event.begun))?;
+            write_lines(to, &fault::lines(process, event, &audit.run))?;
         }
     }
     let mut said: HashSet<String> = hangs.iter().map(|(process, hang)| hang::cure(process, hang)).collect();
@@ -222,6 +228,7 @@ mod tests {
             finding(Kind::Compile, "nvrtcLong", 900 * MS),
             finding(Kind::Refused, "cuRefused", 0),
             finding(Kind::Hang, "cuHung", 1),
+            finding(Kind::Fault, "cuFailed", 0),
         ];
         report.stretches = vec![
             stretch("asleep", 5000 * MS, vec![spent(Spending::Idle, 5000 * MS, "")]),
@@ -231,6 +238,7 @@ mod tests {
         let html = html(&audit);
         let order = [
             "The program hung",
+            "<code>cuFailed</code>, the first watched call",
             "cuRefused",
             "nvrtcLong",
             "<code>&lt;first&gt;</code> took 521.0 ms, most of it here:",
