@@ -71,8 +71,8 @@ pub struct Audit {
     pub(crate) events: u32,
     pub(crate) hang_after: Duration,
     pub(crate) on_hang: OnHang,
-    /// The process that may debug this one once a call hangs.
-    pub(crate) debugger: Option<u32>,
+    /// The process that may debug this one once a call hangs, and the namespace of its number.
+    pub(crate) debugger: Option<(u32, PathBuf)>,
     pub(crate) slow: Duration,
     pub(crate) preload: Option<PathBuf>,
     pub(crate) preload_at: PreloadAt,
@@ -208,6 +208,10 @@ impl Audit {
             text(variables::PRELOAD_AT),
             &[("context", PreloadAt::Context), ("call", PreloadAt::Call)],
         );
+        let debugger = |text: String| {
+            let (number, namespace) = text.split_once(' ')?;
+            Some((number.parse().ok()?, namespace.into()))
+        };
         let slow = number(variable(variables::SLOW_MS)).map(Duration::from_millis);
         let is_word = |text: &String| text.bytes().all(|byte| byte.is_ascii_alphanumeric());
         let run = text(variables::RUN).filter(is_word);
@@ -222,7 +226,7 @@ impl Audit {
             events: number(variable(variables::EVENTS)).unwrap_or(self.events),
             hang_after: seconds(variables::HANG_AFTER).unwrap_or(self.hang_after),
             on_hang: on_hang.unwrap_or(self.on_hang),
-            debugger: number(variable(variables::DEBUGGER)).or(self.debugger),
+            debugger: text(variables::DEBUGGER).and_then(debugger).or(self.debugger),
             slow: slow.unwrap_or(self.slow),
             preload: path(variables::PRELOAD).or(self.preload),
             preload_at: preload_at.unwrap_or(self.preload_at),

@@ -107,6 +107,7 @@ for library in sys.argv[1:]:
 if os.getuid() == 0 and open('/proc/self/uid_map').read().split()[2] != '1':
     os.setgid(65534)
     os.setuid(65534)
+ctypes.CDLL(None).prctl(15, b'w\\xfcr', 0, 0, 0)
 print('runs', flush=True)
 sys.stdin.read()
 print('ends', flush=True)
@@ -204,11 +205,20 @@ fn a_process_is_joined_by_cuda_gdb() {
     assert_eq!(program.line(), "ends\n");
 }
 
+fn has_gdb() -> bool {
+    let version = Command::new("gdb").arg("--version").stdout(Stdio::null()).status();
+    let has = version.is_ok_and(|status| status.success());
+    if !has {
+        tests::left_out("there is no gdb", "REQUIRE_GDB");
+    }
+    has
+}
+
 /// Debian's gdb, in the place of cuda-gdb, reads the stacks, and a program in the place of py-spy Python's frames.
 #[test]
 fn threads_have_the_stacks_of_gdb_and_py_spy() {
-    if !Command::new("gdb").arg("--version").stdout(Stdio::null()).status().is_ok_and(|it| it.success()) {
-        return tests::left_out("there is no gdb", "REQUIRE_GDB");
+    if !has_gdb() {
+        return;
     }
     let temporary = open_folder();
     let program = Running::new(true, &temporary);
@@ -302,6 +312,14 @@ The program is not being run." >&2; exit 1"#,
     }
 }
 
+fn wait_until(what: &str, is_so: &dyn Fn() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < tests::limit(10), "{what}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
 /// A process is halted as long as a debugger has joined it.
 #[test]
 fn the_debugger_ends_with_the_command() {
@@ -312,13 +330,6 @@ fn the_debugger_ends_with_the_command() {
     let path = format!("{}:/usr/bin:/bin", folder.display());
     let mut joins = command.arg(program.number()).env("PATH", path).spawn().expect("the tool runs");
     let number = folder.join("cuda-gdb.number");
-    let wait_until = |what: &str, is_so: &dyn Fn() -> bool| {
-        let begun = Instant::now();
-        while !is_so() {
-            assert!(begun.elapsed() < tests::limit(10), "{what}");
-            thread::sleep(Duration::from_millis(10));
-        }
-    };
     let debugger = || fs::read_to_string(&number).ok()?.trim().parse::<u32>().ok();
     wait_until("the debugger starts", &|| debugger().is_some());
     let debugger = PathBuf::from(format!("/proc/{}", debugger().expect("a number")));
@@ -329,6 +340,71 @@ fn the_debugger_ends_with_the_command() {
     // Some containers have no process that reaps it. A zombie has no command line.
     let runs = || fs::read(debugger.join("cmdline")).is_ok_and(|line| !line.is_empty());
     wait_until("the debugger ends", &|| !runs());
+}
+
+/// A debugger halts a process for longer than a call may take.
+#[test]
+fn the_time_in_which_a_process_is_halted_is_no_hang() {
+    let program = tests::file("spins.py", SPINS.as_bytes());
+    let mut command = cargo_kernels_command();
+    command.args(["audit", "--sim", "--hang-after", "0.3", "--on-hang", "abort", "--quiet", "python3"]);
+    let audited = command.arg(&program).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut audited = Running(audited.spawn().expect("the tool runs"));
+    let number = audited.line().trim().to_owned();
+    let signal = |name: &str| {
+        assert!(Command::new("kill").args([name, &number]).status().is_ok_and(|it| it.success()))
+    };
+    thread::sleep(Duration::from_millis(300));
+    signal("-STOP");
+    thread::sleep(Duration::from_secs(4));
+    signal("-CONT");
+    // The watching thread has looked before the call returns.
+    thread::sleep(Duration::from_millis(300));
+    drop(audited.0.stdin.take());
+    assert_eq!(audited.line(), "ended\n");
+}
+
+/// A debugger that is terminated leaves the process stopped.
+#[test]
+fn a_process_goes_on_when_the_look_is_ended() {
+    if !has_gdb() {
+        return;
+    }
+    for signal in ["-TERM", "-INT", "-KILL"] {
+        let mut program = Running::new(true, &open_folder());
+        let folder = debugger(
+            "exec gdb -nx -batch -p $4 -ex \"python import time; open('$0.joined', 'w'); time.sleep(60)\" -ex detach",
+        );
+        let mut command = dump();
+        let path = format!("{}:/usr/bin:/bin", folder.display());
+        let joins = command.arg(program.number()).env("PATH", path).stderr(Stdio::null()).spawn();
+        let mut joins = Running(joins.expect("the tool runs"));
+        let status = PathBuf::from(format!("/proc/{}/status", program.number()));
+        let status = || {
+            let status = fs::read(&status).expect("it runs");
+            let status = String::from_utf8_lossy(&status).into_owned();
+            let field = |name| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim_start);
+            (field("TracerPid:").map(str::to_owned), field("State:").map(str::to_owned))
+        };
+        wait_until("gdb joins", &|| folder.join("cuda-gdb.joined").exists());
+        joins.signal(signal);
+        joins.0.wait().expect("it ends");
+        wait_until("gdb leaves", &|| status().0.as_deref() == Some("0"));
+        wait_until("it isn't stopped", &|| status().1.is_some_and(|state| !state.starts_with(['T', 't'])));
+        drop(program.0.stdin.take());
+        assert_eq!(program.line(), "ends\n");
+    }
+}
+
+#[test]
+fn a_process_that_ends_meanwhile_is_described_all_the_same() {
+    let temporary = open_folder();
+    let program = Running::new(true, &temporary);
+    let script = format!("{FILE}\ncp {} \"$file\"; kill -KILL $4; sleep 0.2", core("flag").display());
+    let path = format!("{}:/usr/bin:/bin", debugger(&script).display());
+    let text = printed(dump().arg(program.number()).env("PATH", path));
+    assert!(text.contains("\n  waits_for_flag: 4 blocks"), "{text}");
+    assert_eq!(fs::read_dir(&temporary).expect("a folder").count(), 0, "nothing is left");
 }
 
 /// Launches a kernel that spins until a thread sets a word, and waits for it.

@@ -8,6 +8,7 @@ pub(crate) mod unloaded;
 pub(crate) mod waits;
 
 use std::collections::{BTreeMap, HashMap};
+use std::fs;
 use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -39,6 +40,9 @@ const STEP: Duration = Duration::from_millis(50);
 
 /// The time after which the watching thread asks what a call waits for, and records how long it has been in progress.
 const LONG: Duration = Duration::from_millis(200);
+
+/// The time between two looks from which the process must have been halted.
+const HALTED: Duration = Duration::from_secs(1);
 
 /// The number of looks between two samples once room for samples runs short: together one second.
 const SPARSE: u32 = 20;
@@ -126,8 +130,12 @@ fn look_again() {
 fn watch() {
     let mut watched = HashMap::<usize, Watched>::new();
     let child = process::id();
-    let (mut steps, mut quiet) = (0_u32, Quiet::new());
+    let (mut steps, mut quiet, mut last) = (0_u32, Quiet::new(), Instant::now());
     while process::id() == child {
+        // A debugger can have halted the process. Calls didn't hang in that time.
+        let halted = Some(last.elapsed()).filter(|gap| *gap > HALTED).unwrap_or_default();
+        last = Instant::now();
+        watched.values_mut().for_each(|its| its.since += halted);
         for (index, slot) in slots::slots() {
             let Some(call) = slot.in_progress() else {
                 watched.remove(&index);
@@ -267,9 +275,11 @@ fn explain(slot: &'static Slot, call: InProgress, since: Instant) {
 
 /// Lets the command look at the GPUs of this process, also where only parents may debug (`kernel.yama.ptrace_scope` 1).
 fn allow_debugger() {
-    if let Some(debugger) = Audit::chosen().debugger {
+    let Some((debugger, namespace)) = Audit::chosen().debugger.as_ref() else { return };
+    // In a namespace of its own, the number is another process's.
+    if fs::read_link("/proc/self/ns/pid").is_ok_and(|own| own == *namespace) {
         // SAFETY: the call takes numbers. Without Yama it fails, and isn't needed.
-        unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::c_ulong::from(debugger), 0, 0, 0) };
+        unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::c_ulong::from(*debugger), 0, 0, 0) };
     }
 }
 

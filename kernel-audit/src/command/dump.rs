@@ -7,6 +7,7 @@ mod host;
 mod json;
 mod look;
 mod programs;
+mod rights;
 mod stacks;
 mod target;
 mod words;
@@ -22,8 +23,9 @@ use kernel_registry_image::dump as core;
 
 use super::cli;
 use super::failure::Failure;
+use crate::record::Report;
 use debugger::Joined;
-use folder::Folder;
+use folder::{ENOUGH, Folder};
 use look::Look;
 use target::Target;
 
@@ -32,7 +34,7 @@ pub(crate) fn dump(options: &cli::Dump) -> Result<(), Failure> {
     let look = match (&options.core, options.process) {
         (Some(path), _) => {
             let bytes = File::open(path).and_then(read).map_err(Shared::of_io(path))?;
-            Look { process: None, gpus: parse(&bytes, path)?, threads: Vec::new(), lacks_python: false }
+            Look { process: None, gpus: parse(&bytes, path)?, threads: Vec::new(), lacks_python: None }
         }
         (None, number) => {
             programs::end_in_order();
@@ -41,49 +43,65 @@ pub(crate) fn dump(options: &cli::Dump) -> Result<(), Failure> {
                     "cuda-gdb joins the process, which takes a second, or ten if it has loaded PyTorch",
                 );
             }
-            join(number.unwrap_or(0))?
+            let look = Target::find(number.unwrap_or(0)).and_then(join)?;
+            programs::go_on()?;
+            look
         }
     };
     let text = if options.json { json::text(&look) } else { look.to_string() };
     Ok(terminal::print(|out| write!(out, "{text}"))?)
 }
 
-/// Returns what the GPUs of a process do, unless there's no cuda-gdb. It must be a process whose end is near anyway: it's halted meanwhile,
-/// for ten seconds if it has loaded PyTorch.
-pub(crate) fn before_end(number: u32) -> Option<Result<impl Display, Failure>> {
-    debugger::find().is_some().then(|| join(number))
+/// Returns what the GPUs of an audited process do, if cuda-gdb and the process are found. It must be a process whose end is near anyway: it's
+/// halted meanwhile, for ten seconds if it has loaded PyTorch.
+pub(crate) fn before_end(report: &Report) -> Option<Result<impl Display, Failure>> {
+    debugger::find()?;
+    let process = Target::find(report.process);
+    // In a namespace of its own a process has another number, and this one is somebody else's.
+    let is_its = |record: &Report| (record.process, record.started) == (report.process, report.started);
+    match &process {
+        Ok(process) if !process.record.as_ref().is_some_and(is_its) => None,
+        _ => Some(process.and_then(join)),
+    }
+}
+
+/// Says that the process which is looked at has ended, so that a program which looks at it has to end soon.
+pub(crate) fn process_has_ended() {
+    programs::finish();
 }
 
 /// Joins a process by cuda-gdb.
-fn join(number: u32) -> Result<Look, Failure> {
-    let process = Target::find(number)?;
+fn join(process: Target) -> Result<Look, Failure> {
+    let number = process.number;
     let folder = Folder::of(&process).map_err(|error| {
         let why = format!("there is no folder to which it can write a core dump: {error}");
         Failure::NotJoined { process: number, why }
     })?;
     // One program at a time can join a process.
-    let python = if process.is_python { host::python(number) } else { Some(HashMap::new()) };
+    let python = if process.is_python { host::python(number) } else { Ok(HashMap::new()) };
     let Joined { threads, why_not } = debugger::join(&process, &folder.file())?;
     match folder.open().and_then(read) {
         Ok(bytes) if core::is_dump(&bytes) => {
             let gpus = parse(&bytes, &folder.file())?;
-            let lacks_python = python.is_none();
-            let threads = host::merged(threads, python.unwrap_or_default());
+            let (python, lacks_python) = match python {
+                Ok(python) => (python, None),
+                Err(why) => (HashMap::new(), Some(why)),
+            };
+            let threads = host::merged(threads, python);
             Ok(Look { process: Some(process), gpus, threads, lacks_python })
         }
-        _ => Err(Failure::NotJoined { process: number, why: why_not }),
+        // The process may have ended, or another debugger may have been faster.
+        _ => Err(Target::find(number).err().unwrap_or(Failure::NotJoined { process: number, why: why_not })),
     }
 }
 
 /// Reads a core dump, or only the start of another file, which need not have an end.
 fn read(mut file: File) -> io::Result<Vec<u8>> {
-    // A dump with the memory of a GPU can have a hundred gigabytes.
-    const LARGEST: u64 = 4 << 30;
     let mut bytes = vec![0; 64];
     let head = file.read(&mut bytes)?;
     bytes.truncate(head);
     if core::is_dump(&bytes) {
-        file.take(LARGEST).read_to_end(&mut bytes)?;
+        file.take(ENOUGH).read_to_end(&mut bytes)?;
     }
     Ok(bytes)
 }

@@ -37,7 +37,13 @@ pub(super) fn join(process: &Target, file: &Path) -> Result<Joined, Failure> {
         Some(temporary) => command.env("TMPDIR", temporary),
         None => command.env_remove("TMPDIR"),
     };
-    match programs::run(&mut command)? {
+    // Its messages are looked at, and paths can have any characters. Its Python obeys variables of the user's Python.
+    command.env("LC_ALL", "C.UTF-8").env_remove("PYTHONPATH").env_remove("PYTHONHOME");
+    let outputs = programs::run(&mut command);
+    if !matches!(outputs, Ok(Some(_))) {
+        process.go_on();
+    }
+    match outputs? {
         Some(Outputs { standard, error }) => {
             let threads = host::threads_of(&standard);
             Ok(Joined { threads, why_not: why_not(&String::from_utf8_lossy(&error)) })
@@ -63,7 +69,11 @@ fn why_not(said: &str) -> String {
         "Python scripting is not supported",
         "Error while executing Python code",
     ];
-    let is_other = |line: &str| line.trim().is_empty() || OTHERS.iter().any(|other| line.starts_with(other));
+    // A source file that it doesn't find.
+    const SOURCE: &str = ": No such file or directory.";
+    let is_other = |line: &str| {
+        line.trim().is_empty() || line.ends_with(SOURCE) || OTHERS.iter().any(|other| line.starts_with(other))
+    };
     let is_cause = |line: &&str| line.starts_with(CAUSE) || !is_other(line);
     let line = said.lines().rfind(is_cause).unwrap_or("it said nothing");
     let line: String = line.chars().filter(|c| !c.is_control()).take(300).collect();

@@ -1,27 +1,34 @@
 //! A folder for the core dump. cuda-gdb lets the process itself write the file, so the folder is one that the process sees,
-//! and may write to: with its own root and its own user.
+//! and may write to: with its own root and its own user. It's held open, because the process can end at any time, and its
+//! root with it.
 
 use std::cmp::Reverse;
+use std::ffi::CString;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind};
-use std::marker::PhantomData;
-use std::os::unix::fs::DirBuilderExt;
-use std::path::PathBuf;
+use std::mem;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 
-use super::target::{Owner, Target};
+use super::rights::{Owner, Rights};
+use super::target::Target;
 use crate::command::file_system::room;
-use crate::record::open_plain;
 
 const NAME: &str = "core";
 
-/// Room for any core dump. Those of PyTorch have a hundred megabytes.
-const ENOUGH: u64 = 1 << 30;
+/// The most that is read of a core dump. Those of PyTorch have a hundred megabytes, and those with the memory of a GPU a hundred gigabytes.
+pub(super) const ENOUGH: u64 = 1 << 30;
 
 /// A folder in the temporary folder of a process. It's removed when this is dropped.
 pub(super) struct Folder {
-    /// The path as the process sees it, and as this command does.
+    /// The path as the process sees it.
     its: PathBuf,
-    ours: PathBuf,
+    /// The folder in which this one is.
+    parent: OwnedFd,
+    this: OwnedFd,
+    name: String,
     owner: Owner,
 }
 
@@ -29,18 +36,24 @@ impl Folder {
     /// Makes a folder with the rights of the process, where there's room: a container's `/tmp` can be small.
     pub(super) fn of(process: &Target) -> io::Result<Self> {
         let _rights = Rights::of(process.owner);
-        let root = process.folder().join("root");
+        let root = File::open(process.folder().join("root"))?;
+        let is_plain = |path: &PathBuf| path.to_str().is_some_and(|path| !path.contains(char::is_control));
         let mut parents: Vec<_> = [process.temporary_folder(), "/var/tmp".into(), "/dev/shm".into()]
             .into_iter()
-            .filter_map(|its| Some((root.join(its.strip_prefix("/").ok()?), its)))
+            .filter(is_plain)
+            .filter_map(|its| Some((in_root(&root, &its).ok()?, its)))
             .collect();
-        parents.sort_by_cached_key(|(ours, _)| Reverse(room(ours).unwrap_or(0).min(ENOUGH)));
+        parents.sort_by_cached_key(|(parent, _)| Reverse(room(&path_of(parent)).unwrap_or(0).min(ENOUGH)));
         let name = format!("kernel-audit-dump-{}-{}", process.number, std::process::id());
         let mut refused = ErrorKind::NotFound.into();
-        for (ours, its) in parents {
-            let (ours, its) = (ours.join(&name), its.join(&name));
-            match DirBuilder::new().mode(0o700).create(&ours) {
-                Ok(()) => return Ok(Folder { its, ours, owner: process.owner }),
+        for (parent, its) in parents {
+            let ours = path_of(&parent).join(&name);
+            let made = DirBuilder::new().mode(0o700).create(&ours);
+            match made.and_then(|()| open(&ours, libc::O_DIRECTORY)) {
+                Ok(this) => {
+                    let its = its.join(&name);
+                    return Ok(Folder { its, parent, this: this.into(), name, owner: process.owner });
+                }
                 Err(error) => refused = error,
             }
         }
@@ -52,44 +65,45 @@ impl Folder {
         self.its.join(NAME)
     }
 
-    /// Opens the core dump that the process has written.
+    /// Opens the core dump that the process has written, unless it has put something else there.
     pub(super) fn open(&self) -> io::Result<File> {
         let _rights = Rights::of(self.owner);
-        Ok(open_plain(&self.ours.join(NAME))?.0)
+        let file = open(&path_of(&self.this).join(NAME), libc::O_NONBLOCK)?;
+        if file.metadata()?.is_file() { Ok(file) } else { Err(ErrorKind::InvalidInput.into()) }
     }
 }
 
 impl Drop for Folder {
     fn drop(&mut self) {
         let _rights = Rights::of(self.owner);
-        let _ = fs::remove_dir_all(&self.ours);
+        let _ = fs::remove_dir_all(path_of(&self.parent).join(&self.name));
     }
 }
 
-/// A user's rights to files, for this thread until this is dropped. A process can put a link in the place of a file: with no
-/// more rights than its own, the link leads nowhere new.
-struct Rights {
-    before: Owner,
-    /// It's dropped by the thread that made it.
-    _thread: PhantomData<*const ()>,
+/// Opens a file, and follows no link at the end of the path.
+fn open(path: &Path, flags: libc::c_int) -> io::Result<File> {
+    File::options().read(true).custom_flags(flags | libc::O_NOFOLLOW).open(path)
 }
 
-impl Rights {
-    /// Without the right to act for another user this changes nothing.
-    fn of(owner: Owner) -> Self {
-        Rights { before: Self::set(owner), _thread: PhantomData }
-    }
-
-    /// Sets the owner of files that this thread makes, and returns the one before.
-    fn set(owner: Owner) -> Owner {
-        // SAFETY: the calls take numbers, and change what this thread may do with files.
-        let (group, user) = unsafe { (libc::setfsgid(owner.group), libc::setfsuid(owner.user)) };
-        Owner { user: user.cast_unsigned(), group: group.cast_unsigned() }
-    }
+/// Returns a path of an open folder, which is this one also after a process has moved it.
+fn path_of(folder: &impl AsRawFd) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd()))
 }
 
-impl Drop for Rights {
-    fn drop(&mut self) {
-        Self::set(self.before);
+/// Opens a folder as a process with this root would: a link to an absolute path stays inside.
+fn in_root(root: &File, path: &Path) -> io::Result<OwnedFd> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: zeros are a description without flags.
+    let mut how: libc::open_how = unsafe { mem::zeroed() };
+    how.flags = (libc::O_DIRECTORY | libc::O_CLOEXEC) as u64;
+    how.resolve = libc::RESOLVE_IN_ROOT;
+    // SAFETY: the path ends with a zero, and the size is that of the description.
+    let opened = unsafe {
+        libc::syscall(libc::SYS_openat2, root.as_raw_fd(), path.as_ptr(), &raw const how, size_of_val(&how))
+    };
+    match i32::try_from(opened) {
+        // SAFETY: the descriptor is new.
+        Ok(opened @ 0..) => Ok(unsafe { OwnedFd::from_raw_fd(opened) }),
+        _ => Err(io::Error::last_os_error()),
     }
 }

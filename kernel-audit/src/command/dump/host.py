@@ -4,16 +4,24 @@ import json
 import gdb
 
 
+def text(of):
+    try:
+        return of()
+    except UnicodeError:
+        # A name can have any bytes.
+        return None
+
+
 def frames():
     frame = gdb.newest_frame()
-    for _ in range(64):
+    for _ in range(256):
         place = frame.find_sal()
         table = place.symtab
         yield {
-            "function": frame.name(),
-            "file": table.fullname() if table else None,
+            "function": text(frame.name),
+            "file": text(table.fullname) if table else None,
             "line": place.line if table else None,
-            "library": gdb.solib_name(frame.pc()),
+            "library": text(lambda: gdb.solib_name(frame.pc())),
         }
         frame = frame.older()
         if frame is None:
@@ -28,7 +36,7 @@ def stack(thread):
     except gdb.error:
         # The rest of the stack can't be read.
         pass
-    return {"number": thread.ptid[1], "name": thread.name, "frames": found}
+    return {"number": thread.ptid[1], "name": text(lambda: thread.name), "frames": found}
 
 
 threads = [stack(thread) for thread in gdb.selected_inferior().threads()]

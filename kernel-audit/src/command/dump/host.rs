@@ -6,7 +6,9 @@ use std::env;
 use std::path::Path;
 use std::process::Command;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::programs;
 
@@ -43,7 +45,15 @@ pub(super) fn command() -> String {
 /// Returns the threads in cuda-gdb's output. There are none if it has no Python.
 pub(super) fn threads_of(output: &[u8]) -> Vec<Thread> {
     let text = String::from_utf8_lossy(output);
-    text.split(MARK).nth(1).and_then(|json| serde_json::from_str(json).ok()).unwrap_or_default()
+    // A path can have the mark in it.
+    let json = text.split_once(MARK).and_then(|(_, rest)| Some(rest.rsplit_once(MARK)?.0));
+    json.map(|json| each(json.as_bytes())).unwrap_or_default()
+}
+
+/// Returns the elements of a list, without those that can't be read: a program can have any file names.
+fn each<T: DeserializeOwned>(json: &[u8]) -> Vec<T> {
+    let all: Vec<Value> = serde_json::from_slice(json).unwrap_or_default();
+    all.into_iter().filter_map(|value| serde_json::from_value(value).ok()).collect()
 }
 
 /// A thread as py-spy describes it.
@@ -64,12 +74,21 @@ struct SpiedFrame {
 /// A thread's name and Python's frames, by its number.
 pub(super) type Python = HashMap<u32, (Option<String>, Vec<Frame>)>;
 
-/// Reads Python's frames. py-spy stops the process for some milliseconds. Returns `None` without py-spy, or if it can't read them.
-pub(super) fn python(process: u32) -> Option<Python> {
+/// Reads Python's frames, or returns why not in words. py-spy stops the process for some milliseconds.
+pub(super) fn python(process: u32) -> Result<Python, String> {
     let own = env::current_exe().ok().and_then(|file| Some(file.parent()?.to_owned()));
-    let mut command = Command::new(programs::find("py-spy", own)?);
+    let program = programs::find("py-spy", own)
+        .ok_or_else(|| "Python's lines come from py-spy: `pip install py-spy`".to_owned())?;
+    let mut command = Command::new(program);
     let outputs = programs::run(command.args(["dump", "--json", "--pid", &process.to_string()]));
-    let spied: Vec<Spied> = serde_json::from_slice(&outputs.ok()??.standard).ok()?;
+    let outputs = outputs.ok().flatten().unwrap_or_default();
+    let spied: Vec<Spied> = each(&outputs.standard);
+    if spied.is_empty() {
+        let why = String::from_utf8_lossy(&outputs.error);
+        let why = why.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+        let why: String = why.chars().filter(|c| !c.is_control()).take(300).collect();
+        return Err(format!("py-spy did not read Python's lines: {why}"));
+    }
     let thread = |Spied { os_thread_id, thread_name, frames }: Spied| {
         let frames = frames.into_iter().map(|SpiedFrame { name, filename, line }| Frame {
             function: Some(name),
@@ -79,7 +98,7 @@ pub(super) fn python(process: u32) -> Option<Python> {
         });
         Some((os_thread_id?, (thread_name, frames.collect())))
     };
-    Some(spied.into_iter().filter_map(thread).collect())
+    Ok(spied.into_iter().filter_map(thread).collect())
 }
 
 /// Puts Python's frames in the place of the interpreter's.

@@ -12,6 +12,6 @@ pub(super) struct Look {
     pub(super) gpus: Dump,
     /// The threads of the process, in the order of their numbers.
     pub(super) threads: Vec<Thread>,
-    /// Whether Python's frames are missing.
-    pub(super) lacks_python: bool,
+    /// Why Python's frames are missing, in words.
+    pub(super) lacks_python: Option<String>,
 }

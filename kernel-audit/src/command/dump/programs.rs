@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -22,8 +22,17 @@ const SHORT: Duration = Duration::from_millis(20);
 /// How long it may take to leave when it's told to.
 const MOMENT: Duration = Duration::from_secs(5);
 
+/// The most bytes of an output that are read.
+const LARGEST: u64 = 64 << 20;
+
+/// The signals on which a program has to leave the process before this command ends.
+const ENDING: [libc::c_int; 4] = [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP];
+
 /// The signal that should end this command, or 0.
 static ENDS: AtomicI32 = AtomicI32::new(0);
+
+/// Whether a program has to end soon.
+static FINISHES: AtomicBool = AtomicBool::new(false);
 
 /// Returns the path of a program in `PATH`, or in one of these folders.
 pub(super) fn find(name: &str, others: impl IntoIterator<Item = PathBuf>) -> Option<PathBuf> {
@@ -40,7 +49,7 @@ pub(super) fn end_in_order() {
     extern "C" fn note(signal: libc::c_int) {
         ENDS.store(signal, Ordering::Relaxed);
     }
-    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+    for signal in ENDING {
         // SAFETY: the handler stores a number, which is allowed in the middle of anything.
         unsafe {
             if libc::signal(signal, note as extern "C" fn(_) as libc::sighandler_t) == libc::SIG_IGN {
@@ -50,6 +59,19 @@ pub(super) fn end_in_order() {
     }
 }
 
+/// Fails if a signal should have ended this command.
+pub(super) fn go_on() -> Result<(), Failure> {
+    match ENDS.load(Ordering::Relaxed) {
+        0 => Ok(()),
+        signal => Err(Failure::Killed { signal }),
+    }
+}
+
+/// Gives the program that runs a moment to end by itself.
+pub(super) fn finish() {
+    FINISHES.store(true, Ordering::Relaxed);
+}
+
 /// What a program has written.
 #[derive(Default)]
 pub(super) struct Outputs {
@@ -57,7 +79,8 @@ pub(super) struct Outputs {
     pub(super) error: Vec<u8>,
 }
 
-/// Runs a program to its end. Returns `None` if it took too long, and was ended.
+/// Runs a program to its end, in a process group of its own: keys of the terminal stop or end only this command. Returns `None` if it took too
+/// long, and was ended.
 pub(super) fn run(command: &mut Command) -> Result<Option<Outputs>, Failure> {
     // A process that lives on could keep a pipe open.
     let files = || Ok([tempfile::tempfile()?, tempfile::tempfile()?]);
@@ -68,30 +91,29 @@ pub(super) fn run(command: &mut Command) -> Result<Option<Outputs>, Failure> {
     command.stdin(Stdio::null()).stdout(standard.map_err(&in_words)?).stderr(error.map_err(&in_words)?);
     // Behind the audit it would watch itself.
     command.env_remove("LD_LIBRARY_PATH").env_remove("LD_AUDIT");
-    end_with_this_command(command);
+    end_with_this_command(command.process_group(0));
     let has_ended = command.spawn().and_then(|mut running| wait(&mut running)).map_err(&in_words)?;
-    match ENDS.load(Ordering::Relaxed) {
-        0 if has_ended => {
-            let [standard, error] = files.each_mut().map(written);
-            Ok(Some(Outputs { standard: standard.map_err(&in_words)?, error: error.map_err(in_words)? }))
-        }
-        0 => Ok(None),
-        signal => Err(Failure::Killed { signal }),
+    go_on()?;
+    if !has_ended {
+        return Ok(None);
     }
+    let [standard, error] = files.each_mut().map(written);
+    Ok(Some(Outputs { standard: standard.map_err(&in_words)?, error: error.map_err(in_words)? }))
 }
 
 fn written(file: &mut File) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.rewind()?;
-    file.read_to_end(&mut bytes)?;
+    file.take(LARGEST).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// Lets the kernel end a program when this command ends: a process stays halted as long as a debugger has joined it.
+/// Lets the kernel interrupt a program when this command ends: a process stays halted as long as a debugger has joined it, and a debugger
+/// leaves the process when it's interrupted, but not when it's terminated.
 fn end_with_this_command(command: &mut Command) {
     let end = || {
         // SAFETY: the call takes numbers, and only has an effect on this process.
-        match unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) } {
+        match unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGINT) } {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
         }
@@ -101,31 +123,37 @@ fn end_with_this_command(command: &mut Command) {
 }
 
 /// Waits for a program. If that takes too long, or if a signal should end this command, the program is ended. Returns whether it
-/// ended by itself.
+/// ended by itself, or because it had to finish.
 fn wait(running: &mut Child) -> io::Result<bool> {
+    let is_told = || ENDS.load(Ordering::Relaxed) != 0;
+    let finishes = || FINISHES.load(Ordering::Relaxed);
+    if ends_within(LONGEST, running, || is_told() || finishes())?
+        || finishes() && ends_within(MOMENT, running, is_told)?
+    {
+        return Ok(true);
+    }
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGKILL] {
+        if let Ok(group) = i32::try_from(running.id()) {
+            // SAFETY: the call takes numbers. The group has the number of the child, which may have left others in it.
+            unsafe { libc::kill(-group, signal) };
+        }
+        if ends_within(MOMENT, running, || false)? {
+            break;
+        }
+    }
+    Ok(finishes() && !is_told())
+}
+
+/// Waits until a program ends, or for so long, or until there's a reason not to. Returns whether it has ended.
+fn ends_within(limit: Duration, running: &mut Child, has_reason: impl Fn() -> bool) -> io::Result<bool> {
     let begun = Instant::now();
-    while begun.elapsed() < LONGEST && ENDS.load(Ordering::Relaxed) == 0 {
+    while begun.elapsed() < limit && !has_reason() {
         if has_ended(running)? {
             return Ok(true);
         }
         thread::sleep(SHORT);
     }
-    if let Ok(number) = i32::try_from(running.id()) {
-        // SAFETY: the child has not been waited for, so the number is its.
-        unsafe { libc::kill(number, libc::SIGTERM) };
-    }
-    let told = Instant::now();
-    while told.elapsed() < MOMENT {
-        if has_ended(running)? {
-            return Ok(false);
-        }
-        thread::sleep(SHORT);
-    }
-    running.kill()?;
-    while !has_ended(running)? {
-        thread::sleep(SHORT);
-    }
-    Ok(false)
+    has_ended(running)
 }
 
 /// Returns whether a child has ended. The command that runs a program waits for all its children, also for this one.

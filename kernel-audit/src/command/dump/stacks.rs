@@ -51,7 +51,7 @@ impl fmt::Display for Stacks<'_> {
             writeln!(f)?;
             lines.iter().take(FRAMES).try_for_each(|line| writeln!(f, "  {line}"))?;
             if lines.len() > FRAMES {
-                writeln!(f, "  called by {}; `--json` has all", many(lines.len() - FRAMES, "function"))?;
+                writeln!(f, "  and {} more; `--json` has them", many(lines.len() - FRAMES, "function"))?;
             }
         }
         if groups.len() > GROUPS {

@@ -6,6 +6,7 @@ use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use super::rights::{Owner, Rights};
 use crate::command::failure::Failure;
 use crate::command::process;
 use crate::command::report::words::caller;
@@ -30,24 +31,23 @@ pub(super) struct Target {
     pub(super) record: Option<Report>,
 }
 
-/// The user and the group of a process that own the files it makes.
-#[derive(Clone, Copy)]
-pub(super) struct Owner {
-    pub(super) user: u32,
-    pub(super) group: u32,
-}
-
 impl Target {
     /// Finds a process by its number.
     pub(super) fn find(number: u32) -> Result<Self, Failure> {
         let refused = |why: String| Failure::NotJoined { process: number, why };
         let folder = folder(number);
-        let status = fs::read_to_string(folder.join("status"))
-            .map_err(|_| refused("there is no such process".to_owned()))?;
+        // A process can have any bytes as its name.
+        let status =
+            fs::read(folder.join("status")).map_err(|_| refused("there is no such process".to_owned()))?;
+        let status = String::from_utf8_lossy(&status);
         let field = |name: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
             line.unwrap_or_default().trim()
         };
+        let thread_of = field("Tgid").parse::<u32>().unwrap_or(number);
+        if thread_of != number {
+            return Err(refused(format!("it is a thread of process {thread_of}")));
+        }
         match field("State").chars().next() {
             Some('Z' | 'X') => return Err(refused("it has ended".to_owned())),
             Some('T') => return Err(refused(format!("it is stopped: `kill -CONT {number}` lets it go on"))),
@@ -56,12 +56,13 @@ impl Target {
         if let tracer @ 1.. = field("TracerPid").parse::<u32>().unwrap_or(0) {
             return Err(refused(format!("process {tracer} debugs it already")));
         }
-        let maps = fs::read_to_string(folder.join("maps")).map_err(|error| {
+        let maps = fs::read(folder.join("maps")).map_err(|error| {
             refused(match error.kind() {
-                ErrorKind::PermissionDenied => format!("it belongs to another user: {MAY_DEBUG}"),
+                ErrorKind::PermissionDenied => format!("you may not look into it: {MAY_DEBUG}"),
                 _ => error.to_string(),
             })
         })?;
+        let maps = String::from_utf8_lossy(&maps);
         let is_driver =
             |line: &str| line.rsplit('/').next().is_some_and(|file| file.starts_with("libcuda.so"));
         let is_interpreter = |line: &str| {
@@ -84,9 +85,18 @@ impl Target {
         let (Some(user), Some(group)) = (id("Uid"), id("Gid")) else {
             return Err(refused("it has no user".to_owned()));
         };
-        let (command, record) = (command.take(LONGEST).collect(), record(&folder, &maps));
+        let (command, record) =
+            (command.take(LONGEST).collect(), record(&folder, Owner { user, group }, &maps));
         let owner = Owner { user, group };
         Ok(Target { number, command, owner, is_python: maps.lines().any(is_interpreter), temporary, record })
+    }
+
+    /// Lets the process go on, in case that a debugger which was ended has left it halted. It wasn't before.
+    pub(super) fn go_on(&self) {
+        if let Ok(number) = i32::try_from(self.number) {
+            // SAFETY: the call takes numbers. The signal does nothing to a process that runs.
+            unsafe { libc::kill(number, libc::SIGCONT) };
+        }
     }
 
     /// Returns the folder of the process in `/proc`.
@@ -116,7 +126,8 @@ fn folder(number: u32) -> PathBuf {
 }
 
 /// Reads the audit's record of a process, which has mapped it. In a container the path is that of its own root.
-fn record(folder: &Path, maps: &str) -> Option<Report> {
+fn record(folder: &Path, owner: Owner, maps: &str) -> Option<Report> {
+    let _rights = Rights::of(owner);
     let files = maps.lines().filter_map(|line| line.find('/').map(|at| &line[at..]));
     let mut records = files.filter(|file| file.ends_with(".rec"));
     records.find_map(|file| process::read_one(&folder.join("root").join(file.trim_start_matches('/'))))

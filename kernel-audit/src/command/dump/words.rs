@@ -55,10 +55,7 @@ impl fmt::Display for Look {
             writeln!(f, "the process uses no GPU")?;
         }
         write!(f, "{}", Stacks(&self.threads))?;
-        if self.lacks_python {
-            writeln!(f, "\nPython's lines come from py-spy: `pip install py-spy`")?;
-        }
-        Ok(())
+        self.lacks_python.iter().try_for_each(|why| writeln!(f, "\n{why}"))
     }
 }
 

@@ -12,7 +12,7 @@ use crate::command::how_run::HowRun;
 use crate::command::process::{Audit, HangKey, Own, Process, hang_key, record_files};
 use crate::command::report::hang;
 use crate::command::report::words::About;
-use crate::record::Event;
+use crate::record::{Event, Report};
 
 /// The hangs of a program that runs.
 pub(super) struct Hangs {
@@ -55,13 +55,12 @@ impl Hangs {
             let hang = find(&audit, key);
             let words = hang.map(|(process, event)| self.describe(process, event)).unwrap_or(words);
             terminal::say(format_args!("\nkernel-audit: {words}"));
-            ending = ending.or(hang.filter(|(_, event)| may_just_wait(event)).map(|_| key.0));
-        }
-        if let Some(process) = ending.filter(|_| still_runs) {
-            self.look(process);
+            let report = hang.filter(|(_, event)| may_just_wait(event)).map(|(process, _)| &process.report);
+            ending = ending.or(report);
         }
         if still_runs {
             offer_to_end();
+            ending.into_iter().for_each(|report| self.look(report));
         }
     }
 
@@ -74,11 +73,11 @@ impl Hangs {
 
     /// Says what the GPUs do for which a call waits, before `--on-hang abort` ends the process. Looks at one process of a job, because each of
     /// them halts meanwhile.
-    fn look(&mut self, process: u32) {
+    fn look(&mut self, report: &Report) {
         if self.run.is_simulated() || self.has_looked {
             return;
         }
-        match dump::before_end(process) {
+        match dump::before_end(report) {
             Some(Ok(look)) => terminal::say(format_args!(
                 "\nkernel-audit: the GPUs, before `--on-hang abort` ends the program\n{look}"
             )),

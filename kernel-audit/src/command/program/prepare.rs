@@ -136,7 +136,8 @@ fn set_variables(command: &mut Command, options: &Run, records: &Path) -> Result
         command.env(SIM_DEADLOCK, "explained");
     }
     if options.on_hang == "abort" {
-        command.env(variables::DEBUGGER, std::process::id().to_string());
+        let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+        command.env(variables::DEBUGGER, format!("{} {}", std::process::id(), namespace.display()));
     }
     if options.quiet {
         command.env(variables::QUIET, "1");

@@ -12,6 +12,7 @@ use kernel_registry_command::{Failure as Shared, terminal};
 use super::hangs::Hangs;
 use super::prepare::Prepared;
 use super::signals;
+use crate::command::dump;
 use crate::command::failure::Failure;
 use crate::command::process::HangKey;
 use crate::command::together::{self, Running};
@@ -70,6 +71,7 @@ pub(super) fn supervise(prepared: &mut Prepared) -> Result<Ended, Failure> {
             }
         });
         let status = signals::wait(&mut running);
+        dump::process_has_ended();
         drop(running_still);
         // The report comes also if that thread failed.
         let _ = looks.join();
