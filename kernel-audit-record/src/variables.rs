@@ -36,8 +36,8 @@ pub const HANG_AFTER: &str = "KERNEL_REGISTRY_AUDIT_HANG_AFTER";
 /// The reaction to a call that hangs: `report` or `abort`.
 pub const ON_HANG: &str = "KERNEL_REGISTRY_AUDIT_ON_HANG";
 
-/// The number of the process that looks at the GPUs of a program whose call hangs, before `abort` ends the program: the command. A space and the
-/// namespace of the number follow. Where only parents may debug, the hooks let it and its children debug the process, once a call hangs.
+/// The number of the command's process, a space, and the namespace of the number. Once a call hangs, the hooks let this process and its children
+/// debug the program (`PR_SET_PTRACER`).
 pub const DEBUGGER: &str = "KERNEL_REGISTRY_AUDIT_DEBUGGER";
 
 /// The command's standard output and standard error output, each as the numbers of its device and its inode.

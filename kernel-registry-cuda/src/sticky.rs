@@ -22,6 +22,9 @@ pub const STICKY: [(u32, &str); 12] = [
     (721, "a kernel ended without freeing its tensor memory"),          // CUDA_ERROR_TENSOR_MEMORY_LEAK
 ];
 
+/// The smallest of these results.
+pub const LEAST: u32 = STICKY[0].0;
+
 /// Returns the reason for a sticky result of the driver, or `None` if the result is not sticky.
 pub fn reason(result: u32) -> Option<&'static str> {
     STICKY.iter().find(|(sticky, _)| *sticky == result).map(|(_, reason)| *reason)
@@ -33,6 +36,7 @@ mod tests {
 
     #[test]
     fn failures_of_kernels_and_devices_are_sticky_and_others_are_not() {
+        assert!(STICKY.is_sorted());
         assert_eq!(reason(700), Some("a kernel used an illegal address"));
         assert!([214, 719].map(reason).iter().all(Option::is_some));
         // Success, out of memory, invalid image, not ready, and unknown error.

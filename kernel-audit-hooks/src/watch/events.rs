@@ -6,6 +6,7 @@ use crate::options::Audit;
 use crate::record::Kind;
 use crate::watch::budget::Budget;
 use crate::watch::caller::{self, Caller};
+use crate::watch::fault;
 use crate::watch::hang::waits;
 use crate::watch::known::contexts;
 use crate::watch::record::call::{self, Call};
@@ -16,7 +17,7 @@ use crate::watch::record::slots::{during, sequence, thread};
 /// Makes a call, and records it as slow if it took long.
 pub(crate) fn timed(call: Call, real: impl FnOnce() -> CUresult) -> CUresult {
     let (sequence, begun) = (sequence(), now());
-    let result = during(call, real);
+    let result = fault::noted(call, during(call, real));
     let took = now() - begun;
     if took >= slow() {
         let wait = waits::take(thread(), sequence);

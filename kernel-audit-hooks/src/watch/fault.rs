@@ -1,30 +1,32 @@
-//! Notes the first call that fails because a kernel or a device has failed. All later calls of the process fail, too.
+//! Records the first call that returns the error of a failed kernel or device. All later calls of the process fail, too.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudarc::driver::sys::CUresult;
 use kernel_registry_cuda::sticky;
 
-use crate::record::{Explanation, Kind};
-use crate::watch::events;
+use crate::record::{Explanation, Kind, Running};
+use crate::watch::caller;
 use crate::watch::hang::busy;
+use crate::watch::known::contexts;
 use crate::watch::process::say::say;
-use crate::watch::record::call::Call;
+use crate::watch::record::call::{self, Call};
 use crate::watch::record::launches;
 use crate::watch::record::new_event::NewEvent;
-use crate::watch::record::recording::now;
+use crate::watch::record::recording::{now, write_event};
+use crate::watch::record::slots::thread;
 
 static NOTED: AtomicBool = AtomicBool::new(false);
 
-/// Resets what was noted in a forked child, which may have a device of its own.
+/// Resets this in a forked child, which may make a context of its own.
 pub(crate) fn forked() {
     NOTED.store(false, Ordering::Relaxed);
 }
 
-/// Notes that a call failed, if that is the first sign of a fault. Returns the result.
+/// Records a call if it's the first that returns such an error. Returns the result.
 #[inline]
 pub(crate) fn noted(call: Call, result: CUresult) -> CUresult {
-    if result as u32 >= sticky::STICKY[0].0 && !NOTED.load(Ordering::Relaxed) {
+    if result as u32 >= sticky::LEAST && !NOTED.load(Ordering::Relaxed) {
         note(call, result as u32);
     }
     result
@@ -36,12 +38,28 @@ fn note(call: Call, result: u32) {
     if NOTED.swap(true, Ordering::Relaxed) {
         return;
     }
-    // The driver answers nothing any more, so only what was launched is known, and not which kernel it was.
-    let last = launches::streams().map(|(_, stream)| busy::running(&stream)).collect();
-    let explanation = Explanation { busy: Some(last), ..Explanation::none() };
-    let explanation = Some(&explanation);
-    let event = NewEvent { kind: Kind::Fault, begun: now(), result, explanation, ..NewEvent::default() };
-    let caller = events::record_event(call, event);
+    // The driver answers no more questions, so what ran isn't known, only what was launched last.
+    let last = launches::streams().filter(|(_, stream)| stream.kernel > 0 && stream.launches > 0);
+    let last = last.map(|(_, stream)| {
+        let is_own = (stream.handle, stream.thread, stream.kernel) == (call.stream, thread(), call.subject);
+        Running { is_own, ..busy::running(&stream) }
+    });
+    let explanation = Explanation { busy: Some(last.collect()), ..Explanation::none() };
+    let caller = caller::find(call::address(call.hook));
+    write_event(NewEvent {
+        kind: Kind::Fault,
+        call: call.name(),
+        thread: thread(),
+        stream: call.stream,
+        context: contexts::current(),
+        begun: now(),
+        result,
+        library: &caller.library,
+        caller: &caller.name,
+        stack: &caller.stack,
+        explanation: Some(&explanation),
+        ..NewEvent::default()
+    });
     let by = if caller.name.is_empty() { String::new() } else { format!(" in {}", caller.name) };
-    say(&format!("FAULT: {what} (result {result}), says `{}`{by}", call.name()));
+    say(&format!("FAULT: {what} (result {result}), first returned by `{}`{by}", call.name()));
 }

@@ -41,8 +41,11 @@ const STEP: Duration = Duration::from_millis(50);
 /// The time after which the watching thread asks what a call waits for, and records how long it has been in progress.
 const LONG: Duration = Duration::from_millis(200);
 
-/// The time between two looks from which the process must have been halted.
+/// A longer sleep means that the process was halted, for example by a debugger.
 const HALTED: Duration = Duration::from_secs(1);
+
+/// The longest time for which a process can have been halted, all in all. A starved thread sleeps long, too, and must still find hangs.
+const MOST_HALTED: Duration = Duration::from_secs(150);
 
 /// The number of looks between two samples once room for samples runs short: together one second.
 const SPARSE: u32 = 20;
@@ -130,12 +133,8 @@ fn look_again() {
 fn watch() {
     let mut watched = HashMap::<usize, Watched>::new();
     let child = process::id();
-    let (mut steps, mut quiet, mut last) = (0_u32, Quiet::new(), Instant::now());
+    let (mut steps, mut quiet, mut forgivable) = (0_u32, Quiet::new(), MOST_HALTED);
     while process::id() == child {
-        // A debugger can have halted the process. Calls didn't hang in that time.
-        let halted = Some(last.elapsed()).filter(|gap| *gap > HALTED).unwrap_or_default();
-        last = Instant::now();
-        watched.values_mut().for_each(|its| its.since += halted);
         for (index, slot) in slots::slots() {
             let Some(call) = slot.in_progress() else {
                 watched.remove(&index);
@@ -167,7 +166,12 @@ fn watch() {
         unloaded::forget_ended();
         ready::look();
         recording::record().header.beats.fetch_add(1, Ordering::Relaxed);
+        let asleep = Instant::now();
         thread::sleep(STEP);
+        // Calls didn't hang while a debugger had halted the process.
+        let halted = Some(asleep.elapsed()).filter(|its| *its > HALTED).unwrap_or_default().min(forgivable);
+        forgivable -= halted;
+        watched.values_mut().for_each(|its| its.since += halted);
     }
 }
 

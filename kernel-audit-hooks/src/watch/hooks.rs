@@ -155,7 +155,7 @@ fn wait_for_word(call: Call, stream: CUstream, real: impl FnOnce() -> CUresult) 
 /// Makes a call that launches a graph.
 fn launch_graph(call: Call, stream: CUstream, real: impl FnOnce() -> CUresult) -> CUresult {
     let call = call.on(stream);
-    let real = || fault::noted(call, timed(call, real));
+    let real = || timed(call, real);
     if section::may_own(call.stream) { guard::launch(call, || "a graph".to_owned(), real) } else { real() }
 }
 

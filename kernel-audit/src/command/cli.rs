@@ -208,7 +208,7 @@ pub(crate) struct Pack {
 /// Looks at the GPUs of a process.
 #[derive(Args)]
 pub(crate) struct Dump {
-    /// The process, which need not be prepared. cuda-gdb joins it, halts its GPUs for a moment, and leaves it running
+    /// The process, which need not be prepared. cuda-gdb joins it, halts it and its GPUs for a second, or ten with PyTorch, and leaves it running
     #[arg(value_name = "PID", required_unless_present = "core")]
     pub(crate) process: Option<u32>,
 

@@ -33,7 +33,9 @@ use target::Target;
 pub(crate) fn dump(options: &cli::Dump) -> Result<(), Failure> {
     let look = match (&options.core, options.process) {
         (Some(path), _) => {
-            let bytes = File::open(path).and_then(read).map_err(Shared::of_io(path))?;
+            // A dump with the memory of a GPU can have a hundred gigabytes.
+            const LARGEST: u64 = 4 << 30;
+            let bytes = File::open(path).and_then(|file| read(file, LARGEST)).map_err(Shared::of_io(path))?;
             Look { process: None, gpus: parse(&bytes, path)?, threads: Vec::new(), lacks_python: None }
         }
         (None, number) => {
@@ -44,7 +46,7 @@ pub(crate) fn dump(options: &cli::Dump) -> Result<(), Failure> {
                 );
             }
             let look = Target::find(number.unwrap_or(0)).and_then(join)?;
-            programs::go_on()?;
+            programs::end_at_once()?;
             look
         }
     };
@@ -52,17 +54,14 @@ pub(crate) fn dump(options: &cli::Dump) -> Result<(), Failure> {
     Ok(terminal::print(|out| write!(out, "{text}"))?)
 }
 
-/// Returns what the GPUs of an audited process do, if cuda-gdb and the process are found. It must be a process whose end is near anyway: it's
-/// halted meanwhile, for ten seconds if it has loaded PyTorch.
+/// Returns what the GPUs of an audited process do, if cuda-gdb and the process are found. The process is halted for a second, or for ten if it
+/// has loaded PyTorch.
 pub(crate) fn before_end(report: &Report) -> Option<Result<impl Display, Failure>> {
     debugger::find()?;
-    let process = Target::find(report.process);
+    let process = Target::find(report.process).ok()?;
     // In a namespace of its own a process has another number, and this one is somebody else's.
     let is_its = |record: &Report| (record.process, record.started) == (report.process, report.started);
-    match &process {
-        Ok(process) if !process.record.as_ref().is_some_and(is_its) => None,
-        _ => Some(process.and_then(join)),
-    }
+    process.record.as_ref().is_some_and(is_its).then(|| join(process))
 }
 
 /// Says that the process which is looked at has ended, so that a program which looks at it has to end soon.
@@ -80,7 +79,7 @@ fn join(process: Target) -> Result<Look, Failure> {
     // One program at a time can join a process.
     let python = if process.is_python { host::python(number) } else { Ok(HashMap::new()) };
     let Joined { threads, why_not } = debugger::join(&process, &folder.file())?;
-    match folder.open().and_then(read) {
+    match folder.open().and_then(|file| read(file, ENOUGH)) {
         Ok(bytes) if core::is_dump(&bytes) => {
             let gpus = parse(&bytes, &folder.file())?;
             let (python, lacks_python) = match python {
@@ -96,12 +95,12 @@ fn join(process: Target) -> Result<Look, Failure> {
 }
 
 /// Reads a core dump, or only the start of another file, which need not have an end.
-fn read(mut file: File) -> io::Result<Vec<u8>> {
+fn read(mut file: File, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; 64];
     let head = file.read(&mut bytes)?;
     bytes.truncate(head);
     if core::is_dump(&bytes) {
-        file.take(ENOUGH).read_to_end(&mut bytes)?;
+        file.take(most).read_to_end(&mut bytes)?;
     }
     Ok(bytes)
 }

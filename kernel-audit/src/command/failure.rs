@@ -68,6 +68,8 @@ pub enum Failure {
     Failed { code: u8 },
     #[error("signal {signal} ended the program")]
     Killed { signal: i32 },
+    #[error("signal {signal} ended the look; the process goes on")]
+    Interrupted { signal: i32 },
     #[error("the program of the demonstration failed: {why}")]
     DemoProgram { why: String },
     #[error(
@@ -96,7 +98,9 @@ impl Failure {
             Failure::Findings { .. } => 12,
             Failure::Failed { code } => *code,
             // As shells do.
-            Failure::Killed { signal } => u8::try_from(128 + signal).unwrap_or(1),
+            Failure::Killed { signal } | Failure::Interrupted { signal } => {
+                u8::try_from(128 + signal).unwrap_or(1)
+            }
             _ => 1,
         }
     }

@@ -51,8 +51,8 @@ impl HowRun {
         };
         (!self.is_simulated()).then(|| {
             format!(
-                "to see at which line it was:\nCUDA_ENABLE_COREDUMP_ON_EXCEPTION=1 CUDA_ENABLE_LIGHTWEIGHT_COREDUMP=1 CUDA_COREDUMP_FILE=gpu.core \
-                 {program}\n{tool} dump --core gpu.core"
+                "to see at which line it was:\nCUDA_ENABLE_COREDUMP_ON_EXCEPTION=1 CUDA_ENABLE_LIGHTWEIGHT_COREDUMP=1 CUDA_COREDUMP_FILE=gpu.%p.core \
+                 {program}\n{tool} dump --core gpu.PID.core"
             )
         })
     }
@@ -154,7 +154,7 @@ mod tests {
     fn a_fault_is_found_by_a_core_dump_of_the_driver() {
         let run = HowRun { tool: "t --hang-after 1".into(), program: "p a".into(), ..HowRun::default() };
         let find = run.find_fault(&Report::default()).unwrap_or_default();
-        assert!(find.contains(" CUDA_COREDUMP_FILE=gpu.core p a\nt dump --core gpu.core"), "{find}");
+        assert!(find.contains(" CUDA_COREDUMP_FILE=gpu.%p.core p a\nt dump --core gpu.PID.core"), "{find}");
         let simulated = HowRun { tool: "t --sim".into(), ..run };
         assert_eq!(simulated.find_fault(&Report::default()), None);
     }

@@ -15,6 +15,7 @@ library = ctypes.c_void_p()
 assert cuda.cuLibraryLoadData(ctypes.byref(library), PTX, None, None, 0, None, None, 0) == 0
 assert launch(library, b'fine') == 0 and cuda.cuStreamSynchronize(None) == 0
 assert launch(library, b'fails') == 0
+cuda.kernel_registry_audit_ready()
 results = [CALL for _ in range(3)]
 assert results == [719] * 3, results
 assert cuda.cuCtxSynchronize() == 719
@@ -35,25 +36,37 @@ fn the_first_call_that_fails_by_a_fault_is_named_once() {
     for (call, name) in [
         ("cuda.cuStreamSynchronize(None)", "cuStreamSynchronize"),
         ("cuda.cuCtxSynchronize()", "cuCtxSynchronize"),
-        // The simulated driver has ended the kernel before the next launch, which is of a kernel that was launched before.
-        ("(time.sleep(0.5), launch(library, b'fine'))[1]", "cuLaunchKernel"),
+        (
+            "cuda.cuMemcpyDtoH_v2(ctypes.byref(ctypes.c_uint64()), ctypes.c_uint64(64), ctypes.c_size_t(8))",
+            "cuMemcpyDtoH_v2",
+        ),
+        // `cuStreamQuery` isn't watched. The kernel of the next launch was launched before.
+        (
+            "([0 for _ in iter(lambda: cuda.cuStreamQuery(None), 719)], launch(library, b'fine'))[1]",
+            "cuLaunchKernel",
+        ),
     ] {
-        let (said, fault) = fault(&call.replace("time", "__import__('time')"));
+        let (said, fault) = fault(call);
         assert_eq!(said.matches("kernel-audit: FAULT: ").count(), 1, "{said}");
-        let live = format!("kernel-audit: FAULT: a kernel failed (result 719), says `{name}` in <string>:");
+        let live = format!(
+            "kernel-audit: FAULT: a kernel failed (result 719), first returned by `{name}` in <string>:"
+        );
         assert!(said.contains(&live), "{said}");
         assert_eq!((&fault["result"], &fault["call"]), (&719.into(), &name.into()));
-        let last = &fault["explanation"]["busy"][0]["what"]["symbol"];
-        assert!(["fails", "fine"].map(Value::from).contains(last), "{fault}");
+        let last = fault["explanation"]["busy"].as_array().expect("a list");
+        assert_eq!(last.len(), 1, "{fault}");
+        let beside = if name == "cuLaunchKernel" {
+            "what was launched before in its own stream 0x0"
+        } else {
+            assert_eq!(last[0]["what"]["symbol"], "fails");
+            "`fails` was launched last in stream 0x0 by thread"
+        };
         let report = said.split_once("\n! FAULT at ").expect("a report").1;
         let words: Vec<_> = report.split_whitespace().collect();
         let words = words.join(" ");
         for part in [
-            &format!(
-                "`{name}`, the first watched call that failed by it beside `{}`",
-                last.as_str().expect("a name")
-            ),
-            "why a kernel failed (result 719), perhaps one before these; all later calls fail",
+            &format!("`{name}`, the first watched call that returned the error beside {beside}"),
+            "why a kernel failed (result 719); it may be an earlier kernel than these; all later calls fail",
         ] {
             assert!(words.contains(part), "{part}: {words}");
         }

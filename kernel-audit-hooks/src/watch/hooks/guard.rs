@@ -27,7 +27,7 @@ pub(super) fn wait(
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
     match section {
-        None => fault::noted(call, timed(call, real)),
+        None => timed(call, real),
         Some(section) => {
             let words = match call.described() {
                 Subject::Stream => format!("`{}` of stream {:#x}", call.name(), call.stream),
@@ -83,7 +83,7 @@ fn would_wait(
     let (kind, result, took) = match event.rule {
         Some(rule) if section.on_wait != OnWait::Report => (Kind::Refused, refusal(rule, section, words), 0),
         _ => {
-            let result = real();
+            let result = fault::noted(call, real());
             (Kind::Waits, result, now() - begun)
         }
     };

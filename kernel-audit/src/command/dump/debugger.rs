@@ -39,11 +39,7 @@ pub(super) fn join(process: &Target, file: &Path) -> Result<Joined, Failure> {
     };
     // Its messages are looked at, and paths can have any characters. Its Python obeys variables of the user's Python.
     command.env("LC_ALL", "C.UTF-8").env_remove("PYTHONPATH").env_remove("PYTHONHOME");
-    let outputs = programs::run(&mut command);
-    if !matches!(outputs, Ok(Some(_))) {
-        process.go_on();
-    }
-    match outputs? {
+    match programs::run(&mut command, process.number)? {
         Some(Outputs { standard, error }) => {
             let threads = host::threads_of(&standard);
             Ok(Joined { threads, why_not: why_not(&String::from_utf8_lossy(&error)) })

@@ -11,6 +11,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::rights::{Owner, Rights};
 use super::target::Target;
@@ -18,7 +19,7 @@ use crate::command::file_system::room;
 
 const NAME: &str = "core";
 
-/// The most that is read of a core dump. Those of PyTorch have a hundred megabytes, and those with the memory of a GPU a hundred gigabytes.
+/// Room for any core dump without the memory of the GPU. Those of PyTorch have a hundred megabytes.
 pub(super) const ENOUGH: u64 = 1 << 30;
 
 /// A folder in the temporary folder of a process. It's removed when this is dropped.
@@ -44,12 +45,15 @@ impl Folder {
             .filter_map(|its| Some((in_root(&root, &its).ok()?, its)))
             .collect();
         parents.sort_by_cached_key(|(parent, _)| Reverse(room(&path_of(parent)).unwrap_or(0).min(ENOUGH)));
-        let name = format!("kernel-audit-dump-{}-{}", process.number, std::process::id());
+        // In a container the numbers of processes come again.
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+        let name = format!("kernel-audit-dump-{}-{now}", process.number);
         let mut refused = ErrorKind::NotFound.into();
         for (parent, its) in parents {
             let ours = path_of(&parent).join(&name);
             let made = DirBuilder::new().mode(0o700).create(&ours);
-            match made.and_then(|()| open(&ours, libc::O_DIRECTORY)) {
+            let undo = |_: &io::Error| drop(fs::remove_dir(&ours));
+            match made.and_then(|()| open(&ours, libc::O_DIRECTORY).inspect_err(undo)) {
                 Ok(this) => {
                     let its = its.join(&name);
                     return Ok(Folder { its, parent, this: this.into(), name, owner: process.owner });
@@ -90,8 +94,10 @@ fn path_of(folder: &impl AsRawFd) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd()))
 }
 
-/// Opens a folder as a process with this root would: a link to an absolute path stays inside.
+/// Opens a folder as a process with this root would: a link to an absolute path stays inside. Linux before 5.6 can't do that, and
+/// follows the link in our root, with no more rights than the process has.
 fn in_root(root: &File, path: &Path) -> io::Result<OwnedFd> {
+    let inside = path_of(root).join(path.strip_prefix("/").map_err(io::Error::other)?);
     let path = CString::new(path.as_os_str().as_bytes())?;
     // SAFETY: zeros are a description without flags.
     let mut how: libc::open_how = unsafe { mem::zeroed() };
@@ -104,6 +110,11 @@ fn in_root(root: &File, path: &Path) -> io::Result<OwnedFd> {
     match i32::try_from(opened) {
         // SAFETY: the descriptor is new.
         Ok(opened @ 0..) => Ok(unsafe { OwnedFd::from_raw_fd(opened) }),
-        _ => Err(io::Error::last_os_error()),
+        _ => match io::Error::last_os_error() {
+            error if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {
+                File::options().read(true).custom_flags(libc::O_DIRECTORY).open(inside).map(Into::into)
+            }
+            error => Err(error),
+        },
     }
 }

@@ -74,13 +74,13 @@ struct SpiedFrame {
 /// A thread's name and Python's frames, by its number.
 pub(super) type Python = HashMap<u32, (Option<String>, Vec<Frame>)>;
 
-/// Reads Python's frames, or returns why not in words. py-spy stops the process for some milliseconds.
+/// Reads Python's frames with py-spy, or says why it can't. py-spy stops the process for some milliseconds.
 pub(super) fn python(process: u32) -> Result<Python, String> {
     let own = env::current_exe().ok().and_then(|file| Some(file.parent()?.to_owned()));
     let program = programs::find("py-spy", own)
         .ok_or_else(|| "Python's lines come from py-spy: `pip install py-spy`".to_owned())?;
     let mut command = Command::new(program);
-    let outputs = programs::run(command.args(["dump", "--json", "--pid", &process.to_string()]));
+    let outputs = programs::run(command.args(["dump", "--json", "--pid", &process.to_string()]), process);
     let outputs = outputs.ok().flatten().unwrap_or_default();
     let spied: Vec<Spied> = each(&outputs.standard);
     if spied.is_empty() {

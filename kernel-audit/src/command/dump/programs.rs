@@ -16,10 +16,10 @@ use crate::command::failure::Failure;
 /// How long a program may take. With PyTorch cuda-gdb takes ten seconds.
 pub(super) const LONGEST: Duration = Duration::from_secs(120);
 
-/// Between two looks at it.
+/// The polling interval.
 const SHORT: Duration = Duration::from_millis(20);
 
-/// How long it may take to leave when it's told to.
+/// How long a program gets to exit after each signal.
 const MOMENT: Duration = Duration::from_secs(5);
 
 /// The most bytes of an output that are read.
@@ -31,7 +31,7 @@ const ENDING: [libc::c_int; 4] = [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, li
 /// The signal that should end this command, or 0.
 static ENDS: AtomicI32 = AtomicI32::new(0);
 
-/// Whether a program has to end soon.
+/// Set once the audited program has ended: a program that looks at it gets a [`MOMENT`] to exit.
 static FINISHES: AtomicBool = AtomicBool::new(false);
 
 /// Returns the path of a program in `PATH`, or in one of these folders.
@@ -59,11 +59,23 @@ pub(super) fn end_in_order() {
     }
 }
 
-/// Fails if a signal should have ended this command.
-pub(super) fn go_on() -> Result<(), Failure> {
+/// Lets signals end this command at once again, and fails if one should have.
+pub(super) fn end_at_once() -> Result<(), Failure> {
+    for signal in ENDING {
+        // SAFETY: the call restores the default action of a signal, or that it's ignored.
+        unsafe {
+            if libc::signal(signal, libc::SIG_DFL) == libc::SIG_IGN {
+                libc::signal(signal, libc::SIG_IGN);
+            }
+        }
+    }
+    check_signal()
+}
+
+fn check_signal() -> Result<(), Failure> {
     match ENDS.load(Ordering::Relaxed) {
         0 => Ok(()),
-        signal => Err(Failure::Killed { signal }),
+        signal => Err(Failure::Interrupted { signal }),
     }
 }
 
@@ -80,8 +92,9 @@ pub(super) struct Outputs {
 }
 
 /// Runs a program to its end, in a process group of its own: keys of the terminal stop or end only this command. Returns `None` if it took too
-/// long, and was ended.
-pub(super) fn run(command: &mut Command) -> Result<Option<Outputs>, Failure> {
+/// long, and was ended. The process at which it looks goes on in any case.
+pub(super) fn run(command: &mut Command, process: u32) -> Result<Option<Outputs>, Failure> {
+    check_signal()?;
     // A process that lives on could keep a pipe open.
     let files = || Ok([tempfile::tempfile()?, tempfile::tempfile()?]);
     let mut files = files().map_err(Failure::not_written(&env::temp_dir()))?;
@@ -92,9 +105,14 @@ pub(super) fn run(command: &mut Command) -> Result<Option<Outputs>, Failure> {
     // Behind the audit it would watch itself.
     command.env_remove("LD_LIBRARY_PATH").env_remove("LD_AUDIT");
     end_with_this_command(command.process_group(0));
-    let has_ended = command.spawn().and_then(|mut running| wait(&mut running)).map_err(&in_words)?;
-    go_on()?;
-    if !has_ended {
+    let end = command.spawn().and_then(|mut running| wait(&mut running)).map_err(&in_words)?;
+    // `Target::find` refuses a process that was stopped before.
+    if let (End::Killed, Ok(process)) = (end, i32::try_from(process)) {
+        // SAFETY: the call takes numbers.
+        unsafe { libc::kill(process, libc::SIGCONT) };
+    }
+    check_signal()?;
+    if end == End::Killed && !FINISHES.load(Ordering::Relaxed) {
         return Ok(None);
     }
     let [standard, error] = files.each_mut().map(written);
@@ -122,15 +140,21 @@ fn end_with_this_command(command: &mut Command) {
     unsafe { command.pre_exec(end) };
 }
 
-/// Waits for a program. If that takes too long, or if a signal should end this command, the program is ended. Returns whether it
-/// ended by itself, or because it had to finish.
-fn wait(running: &mut Child) -> io::Result<bool> {
+/// How a program ended: a debugger that's killed can leave the process stopped.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Itself,
+    Killed,
+}
+
+/// Waits for a program, and ends it if that takes too long, if a signal should end this command, or if the audited program has ended.
+fn wait(running: &mut Child) -> io::Result<End> {
     let is_told = || ENDS.load(Ordering::Relaxed) != 0;
     let finishes = || FINISHES.load(Ordering::Relaxed);
     if ends_within(LONGEST, running, || is_told() || finishes())?
         || finishes() && ends_within(MOMENT, running, is_told)?
     {
-        return Ok(true);
+        return Ok(End::Itself);
     }
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGKILL] {
         if let Ok(group) = i32::try_from(running.id()) {
@@ -141,7 +165,7 @@ fn wait(running: &mut Child) -> io::Result<bool> {
             break;
         }
     }
-    Ok(finishes() && !is_told())
+    Ok(End::Killed)
 }
 
 /// Waits until a program ends, or for so long, or until there's a reason not to. Returns whether it has ended.

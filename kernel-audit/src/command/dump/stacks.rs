@@ -95,7 +95,10 @@ fn name(path: &str) -> &str {
 
 /// Returns the name of a Rust function without the number that the compiler added.
 fn without_hash(function: &str) -> &str {
-    let is_hash = |end: &&str| end.len() == 17 && end.starts_with('h');
+    let is_hash = |end: &str| {
+        end.strip_prefix('h')
+            .is_some_and(|hash| hash.len() == 16 && hash.bytes().all(|c| c.is_ascii_hexdigit()))
+    };
     function.rsplit_once("::").filter(|(_, end)| is_hash(end)).map_or(function, |(name, _)| name)
 }
 
@@ -127,6 +130,7 @@ mod tests {
             frame("/lib/libcuda.so.1", "cuStreamSynchronize", ""),
             frame("/tmp/libkernel_registry_hooks.so", "cuStreamSynchronize", ""),
             frame("/srv/engine.so", "engine::wait::h0123456789abcdef", ""),
+            frame("/srv/engine.so", "server::handle_connection", ""),
             frame("/srv/engine.so", "step", "/src/engine.cpp"),
             frame("", "forward\n", "/srv/serve.py"),
             frame("", "", ""),
@@ -135,6 +139,7 @@ mod tests {
             "libc.so.6 pthread_cond_wait",
             "libcuda.so.1 cuStreamSynchronize",
             "engine.so engine::wait",
+            "engine.so server::handle_connection",
             "engine.cpp:7 step",
             "serve.py:7 forward\u{fffd}",
             "?",

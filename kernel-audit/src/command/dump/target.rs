@@ -91,14 +91,6 @@ impl Target {
         Ok(Target { number, command, owner, is_python: maps.lines().any(is_interpreter), temporary, record })
     }
 
-    /// Lets the process go on, in case that a debugger which was ended has left it halted. It wasn't before.
-    pub(super) fn go_on(&self) {
-        if let Ok(number) = i32::try_from(self.number) {
-            // SAFETY: the call takes numbers. The signal does nothing to a process that runs.
-            unsafe { libc::kill(number, libc::SIGCONT) };
-        }
-    }
-
     /// Returns the folder of the process in `/proc`.
     pub(super) fn folder(&self) -> PathBuf {
         folder(self.number)

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use kernel_registry_command::{terminal, with_causes};
 
@@ -12,7 +13,7 @@ use crate::command::how_run::HowRun;
 use crate::command::process::{Audit, HangKey, Own, Process, hang_key, record_files};
 use crate::command::report::hang;
 use crate::command::report::words::About;
-use crate::record::{Event, Report};
+use crate::record::Event;
 
 /// The hangs of a program that runs.
 pub(super) struct Hangs {
@@ -21,7 +22,8 @@ pub(super) struct Hangs {
     pub(super) run: HowRun,
     /// The hangs that were said.
     pub(super) said: HashSet<HangKey>,
-    /// Whether the GPUs of a process were looked at.
+    /// When to look at the GPUs, and for which call.
+    pub(super) look_at: Option<(Instant, HangKey)>,
     pub(super) has_looked: bool,
 }
 
@@ -48,20 +50,23 @@ impl Hangs {
         if new.is_empty() {
             return;
         }
-        let own = record_files(&self.records).into_iter().filter(|path| self.own.has(path));
-        let audit = Audit::read(own).unwrap_or_default();
-        let mut ending = None;
+        let audit = self.audit();
         for Told { key, words } in new {
             let hang = find(&audit, key);
             let words = hang.map(|(process, event)| self.describe(process, event)).unwrap_or(words);
             terminal::say(format_args!("\nkernel-audit: {words}"));
-            let report = hang.filter(|(_, event)| may_just_wait(event)).map(|(process, _)| &process.report);
-            ending = ending.or(report);
+            let due =
+                hang.and_then(|(_, event)| time_to_look(event)).map(|after| (Instant::now() + after, key));
+            self.look_at = self.look_at.or(due);
         }
         if still_runs {
             offer_to_end();
-            ending.into_iter().for_each(|report| self.look(report));
         }
+    }
+
+    fn audit(&self) -> Audit {
+        let own = record_files(&self.records).into_iter().filter(|path| self.own.has(path));
+        Audit::read(own).unwrap_or_default()
     }
 
     /// Describes a hang.
@@ -71,20 +76,20 @@ impl Hangs {
         format!("HANG for {}{rank}\n{words}", About(event.took))
     }
 
-    /// Says what the GPUs do for which a call waits, before `--on-hang abort` ends the process. Looks at one process of a job, because each of
-    /// them halts meanwhile.
-    fn look(&mut self, report: &Report) {
-        if self.run.is_simulated() || self.has_looked {
+    /// Says what the GPUs do for which a call still waits, once half of the time is over after which `--on-hang abort` ends the process. Looks
+    /// once: the others of a job wait as long as one of them is halted.
+    pub(super) fn look(&mut self) {
+        let Some((_, key)) = self.look_at.filter(|(at, _)| Instant::now() >= *at && !self.has_looked) else {
             return;
-        }
-        match dump::before_end(report) {
-            Some(Ok(look)) => terminal::say(format_args!(
-                "\nkernel-audit: the GPUs, before `--on-hang abort` ends the program\n{look}"
-            )),
-            Some(Err(why)) => terminal::say(format_args!("kernel-audit: {}", with_causes(&why))),
-            None => return,
-        }
+        };
         self.has_looked = true;
+        let audit = self.audit();
+        let hang = find(&audit, key).filter(|(_, event)| !event.has_returned && !self.run.is_simulated());
+        match hang.and_then(|(process, _)| dump::before_end(&process.report)) {
+            Some(Ok(look)) => terminal::say(format_args!("\nkernel-audit: what the GPUs do\n{look}")),
+            Some(Err(why)) => terminal::say(format_args!("kernel-audit: {}", with_causes(&why))),
+            None => {}
+        }
     }
 }
 
@@ -94,9 +99,11 @@ fn find(audit: &Audit, key: HangKey) -> Option<(&Process, &Event)> {
     all.find(|(process, event)| hang_key(process, event) == Some(key) && event.explanation.is_some())
 }
 
-/// Returns whether a call may wait for work that never ends, and not for a load.
-fn may_just_wait(event: &Event) -> bool {
-    event.explanation.as_ref().is_some_and(|its| its.aborts_after_ms.is_some() && !its.waits_for_load)
+/// Returns how long to wait for a call that may just wait for long work, and not for a load, until the GPUs are looked at.
+fn time_to_look(event: &Event) -> Option<Duration> {
+    let explanation = event.explanation.as_ref().filter(|its| !its.waits_for_load)?;
+    let half = Duration::from_millis(explanation.aborts_after_ms? / 2);
+    Some(half.saturating_sub(Duration::from_nanos(event.took)))
 }
 
 /// Lets Ctrl-C twice end the program, and says so in a terminal.

@@ -192,8 +192,8 @@ pub(crate) fn wait(running: &mut Child) -> io::Result<ExitStatus> {
             (result, ended.si_pid())
         };
         if result == 0 && number.cast_unsigned() != running.id() {
-            // SAFETY: this is a child of this process that nothing else here waits for.
-            unsafe { libc::waitpid(number, ptr::null_mut(), 0) };
+            // SAFETY: the call takes numbers. Whoever waits for a child of this process takes one that is gone as ended.
+            unsafe { libc::waitpid(number, ptr::null_mut(), libc::WNOHANG) };
         } else if result == 0 || io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
             PROGRAM.store(0, Ordering::Relaxed);
             return running.wait();

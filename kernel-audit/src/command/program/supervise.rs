@@ -52,6 +52,7 @@ pub(super) fn supervise(prepared: &mut Prepared) -> Result<Ended, Failure> {
         own: own.clone(),
         run: run.clone(),
         said: HashSet::new(),
+        look_at: None,
         has_looked: false,
     };
     let mut messages = prepared.messages.take();
@@ -63,6 +64,7 @@ pub(super) fn supervise(prepared: &mut Prepared) -> Result<Ended, Failure> {
         let looks = scope.spawn(move || {
             while has_ended.recv_timeout(together::STEP) == Err(RecvTimeoutError::Timeout) {
                 messages.iter_mut().for_each(|messages| hangs.say(messages.say(), true));
+                hangs.look();
                 if let Some(hangs) = processes.look() {
                     *was_together = true;
                     terminal::say(hangs);

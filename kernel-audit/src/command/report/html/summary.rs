@@ -73,7 +73,11 @@ fn write_verdict(to: &mut String, audit: &Audit) -> fmt::Result {
     }
     for process in &audit.processes {
         for event in process.of_kind(Kind::Fault) {
-            writeln!(to, "<p class=\"bad\">A kernel or a device failed after {}.</p>", Time(event.begun))?;
+            let (of, after) = (Text(&process.name), Time(event.begun));
+            writeln!(
+                to,
+                "<p class=\"bad\">A kernel or a device failed {after} after the first call of {of}.</p>"
+            )?;
             write_lines(to, &fault::lines(process, event, &audit.run))?;
         }
     }
