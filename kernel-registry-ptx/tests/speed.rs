@@ -10,8 +10,8 @@ use common::{Arguments, Device, launch, run};
 use processor_time::fastest;
 
 const N: usize = 1 << 20;
-/// The longest time allowed. Builds for tests check arithmetic and bounds, and were measured at 60 ms.
-const LIMIT: Duration = Duration::from_millis(if cfg!(debug_assertions) { 200 } else { 100 });
+/// The longest time allowed. Builds for tests check arithmetic and bounds, and took 60 ms on one machine, 240 ms on another.
+const LIMIT: Duration = Duration::from_millis(if cfg!(debug_assertions) { 600 } else { 300 });
 
 #[test]
 fn saxpy_over_a_million_elements() {

@@ -39,16 +39,19 @@ impl Folder {
         let _rights = Rights::of(process.owner);
         let root = File::open(process.folder().join("root"))?;
         let is_plain = |path: &PathBuf| path.to_str().is_some_and(|path| !path.contains(char::is_control));
-        let mut parents: Vec<_> = [process.temporary_folder(), "/var/tmp".into(), "/dev/shm".into()]
-            .into_iter()
-            .filter(is_plain)
-            .filter_map(|its| Some((in_root(&root, &its).ok()?, its)))
-            .collect();
+        let mut refused = ErrorKind::NotFound.into();
+        let mut parents = Vec::new();
+        let wanted = [process.temporary_folder(), "/var/tmp".into(), "/dev/shm".into()];
+        for its in wanted.into_iter().filter(is_plain) {
+            match in_root(&root, &its) {
+                Ok(parent) => parents.push((parent, its)),
+                Err(error) => refused = error,
+            }
+        }
         parents.sort_by_cached_key(|(parent, _)| Reverse(room(&path_of(parent)).unwrap_or(0).min(ENOUGH)));
         // In a container the numbers of processes come again.
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
         let name = format!("kernel-audit-dump-{}-{now}", process.number);
-        let mut refused = ErrorKind::NotFound.into();
         for (parent, its) in parents {
             let ours = path_of(&parent).join(&name);
             let made = DirBuilder::new().mode(0o700).create(&ours);
