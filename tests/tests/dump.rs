@@ -129,7 +129,7 @@ fn driver() -> PathBuf {
     library
 }
 
-/// What a debugger in the place of cuda-gdb does to find the file it's asked for: the last word of the sixth argument, in quotes.
+/// Shell code of a fake cuda-gdb: extracts the quoted path of the core file from the sixth argument.
 const FILE: &str = r#"file=$(printf %s "$6" | sed 's/.*core-file "\(.*\)"$/\1/; s/\\\(.\)/\1/g')"#;
 
 /// A program that runs until it's dropped.
@@ -140,11 +140,11 @@ impl Running {
     fn new(has_driver: bool, temporary: &Path) -> Self {
         let mut python = Command::new("python3");
         python.arg(tests::file("program.py", PROGRAM.as_bytes())).args(has_driver.then(driver));
-        Self::of(python.env("TMPDIR", temporary))
+        Self::spawn(python.env("TMPDIR", temporary))
     }
 
     /// Starts a program that says so when it runs, and runs until its input ends.
-    fn of(command: &mut Command) -> Self {
+    fn spawn(command: &mut Command) -> Self {
         let started = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         let mut its = Running(started.expect("it starts"));
         assert_eq!(its.line(), "runs\n");
@@ -265,7 +265,7 @@ fn a_process_in_another_mount_namespace_is_joined() {
     let (inside, script) = (scratch_folder(), tests::file("program.py", PROGRAM.as_bytes()));
     let mut command = Command::new("unshare");
     command.args(["-rm", "sh", "-c", r#"for its in "$TMPDIR" /var/tmp /dev/shm; do mount -t tmpfs none "$its" || exit; done; exec python3 "$0" "$1""#]);
-    let program = Running::of(command.arg(script).arg(driver()).env("TMPDIR", &inside));
+    let program = Running::spawn(command.arg(script).arg(driver()).env("TMPDIR", &inside));
     let folder =
         debugger(&format!("{FILE}\n[ ! -e \"$file\" ] && cp {} /proc/$4/root$file", core("flag").display()));
     let text =

@@ -38,7 +38,7 @@ fn note(call: Call, result: u32) {
     if NOTED.swap(true, Ordering::Relaxed) {
         return;
     }
-    // The driver answers no more questions, so what ran isn't known, only what was launched last.
+    // Every query fails now, so only the last launches are known, not which kernel was running.
     let last = launches::streams().filter(|(_, stream)| stream.kernel > 0 && stream.launches > 0);
     let last = last.map(|(_, stream)| {
         let is_own = (stream.handle, stream.thread, stream.kernel) == (call.stream, thread(), call.subject);

@@ -59,7 +59,7 @@ pub(crate) fn dump(options: &cli::Dump) -> Result<(), Failure> {
 pub(crate) fn before_end(report: &Report) -> Option<Result<impl Display, Failure>> {
     debugger::find()?;
     let process = Target::find(report.process).ok()?;
-    // In a namespace of its own a process has another number, and this one is somebody else's.
+    // A PID of another namespace can be someone else's process here.
     let is_its = |record: &Report| (record.process, record.started) == (report.process, report.started);
     process.record.as_ref().is_some_and(is_its).then(|| join(process))
 }
@@ -72,7 +72,7 @@ pub(crate) fn process_has_ended() {
 /// Joins a process by cuda-gdb.
 fn join(process: Target) -> Result<Look, Failure> {
     let number = process.number;
-    let folder = Folder::of(&process).map_err(|error| {
+    let folder = Folder::create_for(&process).map_err(|error| {
         let why = format!("there is no folder to which it can write a core dump: {error}");
         Failure::NotJoined { process: number, why }
     })?;

@@ -8,16 +8,16 @@ use std::path::Path;
 
 /// Returns whether the file system of a folder lets code run.
 pub(super) fn may_execute(folder: &Path) -> io::Result<bool> {
-    Ok(of(folder)?.f_flag & libc::ST_NOEXEC == 0)
+    Ok(statvfs(folder)?.f_flag & libc::ST_NOEXEC == 0)
 }
 
 /// Returns how many bytes more a user can write in a folder.
 pub(super) fn room(folder: &Path) -> io::Result<u64> {
-    let its = of(folder)?;
+    let its = statvfs(folder)?;
     Ok(its.f_bavail.saturating_mul(its.f_frsize))
 }
 
-fn of(folder: &Path) -> io::Result<libc::statvfs> {
+fn statvfs(folder: &Path) -> io::Result<libc::statvfs> {
     let path = CString::new(folder.as_os_str().as_bytes())?;
     let mut its = MaybeUninit::uninit();
     // SAFETY: the path ends with a zero, and the call fills in the structure if it succeeds.

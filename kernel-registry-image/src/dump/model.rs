@@ -182,7 +182,7 @@ pub(super) fn printable(text: &str) -> String {
     text.chars().filter(|character| !is_control(*character)).take(MOST).collect()
 }
 
-/// Returns a text among others, each of which ends with a zero, or nothing beyond their end. Reads `longest` bytes at most.
+/// Returns the NUL-terminated string at an offset of a string table, at most `longest` bytes of it; an offset out of bounds gives an empty one.
 pub(super) fn text_at(texts: &[u8], offset: u64, longest: usize) -> String {
     let rest = usize::try_from(offset).ok().and_then(|offset| texts.get(offset..)).unwrap_or(&[]);
     let text = rest[..rest.len().min(longest)].split(|byte| *byte == 0).next().unwrap_or(&[]);

@@ -1,4 +1,4 @@
-//! Tests of faults: the first call that fails is named, once, with what was launched last.
+//! Tests that the first call to return a sticky error is reported once, with the last launches.
 
 use serde_json::Value;
 

@@ -35,8 +35,8 @@ pub(super) struct Folder {
 
 impl Folder {
     /// Makes a folder with the rights of the process, where there's room: a container's `/tmp` can be small.
-    pub(super) fn of(process: &Target) -> io::Result<Self> {
-        let _rights = Rights::of(process.owner);
+    pub(super) fn create_for(process: &Target) -> io::Result<Self> {
+        let _rights = Rights::assume(process.owner);
         let root = File::open(process.folder().join("root"))?;
         let is_plain = |path: &PathBuf| path.to_str().is_some_and(|path| !path.contains(char::is_control));
         let mut refused = ErrorKind::NotFound.into();
@@ -74,7 +74,7 @@ impl Folder {
 
     /// Opens the core dump that the process has written, unless it has put something else there.
     pub(super) fn open(&self) -> io::Result<File> {
-        let _rights = Rights::of(self.owner);
+        let _rights = Rights::assume(self.owner);
         let file = open(&path_of(&self.this).join(NAME), libc::O_NONBLOCK)?;
         if file.metadata()?.is_file() { Ok(file) } else { Err(ErrorKind::InvalidInput.into()) }
     }
@@ -82,7 +82,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        let _rights = Rights::of(self.owner);
+        let _rights = Rights::assume(self.owner);
         let _ = fs::remove_dir_all(path_of(&self.parent).join(&self.name));
     }
 }

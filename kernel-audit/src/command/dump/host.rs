@@ -42,7 +42,7 @@ pub(super) fn command() -> String {
     format!("python exec(bytes.fromhex('{hexadecimal}').decode())")
 }
 
-/// Returns the threads in cuda-gdb's output. There are none if it has no Python.
+/// Parses the threads from cuda-gdb's stdout. Returns none if that cuda-gdb was built without Python.
 pub(super) fn threads_of(output: &[u8]) -> Vec<Thread> {
     let text = String::from_utf8_lossy(output);
     // A path can have the mark in it.

@@ -84,7 +84,7 @@ pub(super) fn finish() {
     FINISHES.store(true, Ordering::Relaxed);
 }
 
-/// What a program has written.
+/// The captured stdout and stderr of a program.
 #[derive(Default)]
 pub(super) struct Outputs {
     pub(super) standard: Vec<u8>,

@@ -19,7 +19,7 @@ pub(super) struct Rights {
 
 impl Rights {
     /// Without the right to act for another user this changes nothing.
-    pub(super) fn of(owner: Owner) -> Self {
+    pub(super) fn assume(owner: Owner) -> Self {
         Rights { before: Self::set(owner), _thread: PhantomData }
     }
 

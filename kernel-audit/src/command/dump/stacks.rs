@@ -10,7 +10,7 @@ use super::host::{Frame, Thread};
 const GROUPS: usize = 12;
 const FRAMES: usize = 16;
 
-/// Libraries of which only the function that was called from outside is listed. Most of their functions have no names.
+/// Libraries shown only by their entry point. They're stripped, so most inner frames have no symbol.
 const LARGE: [&str; 10] = [
     "libcuda",
     "libcudart",

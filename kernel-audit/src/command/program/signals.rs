@@ -192,7 +192,7 @@ pub(crate) fn wait(running: &mut Child) -> io::Result<ExitStatus> {
             (result, ended.si_pid())
         };
         if result == 0 && number.cast_unsigned() != running.id() {
-            // SAFETY: the call takes numbers. Whoever waits for a child of this process takes one that is gone as ended.
+            // SAFETY: the call takes numbers. Other threads that wait for a child treat ECHILD as its exit.
             unsafe { libc::waitpid(number, ptr::null_mut(), libc::WNOHANG) };
         } else if result == 0 || io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
             PROGRAM.store(0, Ordering::Relaxed);
