@@ -11,6 +11,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -31,6 +32,7 @@ SPINS = [
     ("flag", "plain", ["waits_for_flag: 4 blocks of 64 threads", ALL, r"threads at wait_until_set\+0x[0-9a-f]+, called at waits_for_flag\+0x"]),
     ("replay", "lines", ["waits_for_flag: 4 blocks of 64 threads", ALL, WAIT, DIRECT]),
     ("barrier", "lines", ["barrier_of_blocks: ", NO_ROOM, r"threads at spins.cu:\d+ in barrier_of_blocks"]),
+    ("two", "lines", [r"waits_for_barrier: (\d+) blocks .*\n +all \1 blocks are resident", "barrier_of_blocks: ", r"\d+ wait for room"]),
     ("computes", "lines", ["computes: 8 blocks of 64 threads", r"threads at spins.cu:\d+ in computes"]),
 ]
 # The case, and what the core dump of the driver must say.
@@ -40,6 +42,13 @@ FAULTS = [
     ("assert", r"FAULT: an assert that failed by thread \(7,0,0\) of block \(\d,0,0\), at spins.cu:\d+ in asserts"),
     ("trap", r"FAULT: a trap by thread \(7,0,0\) of block \(\d,0,0\), at spins.cu:\d+ in traps"),
 ]
+# What Triton's kernels must say.
+TRITON_FAULTS = [
+    ("address", r"FAULT: an access to an illegal address.*, at spins.py:36 in writes_beyond"),
+    ("assert", r"FAULT: an assert that failed .*, at spins.py:41 in asserts"),
+]
+# What the audit says of the thread that loads.
+LOADS = r"thread \d+: in `cuModuleLoadData`"
 
 
 class Program:
@@ -102,7 +111,7 @@ def main():
         if not wanted(name):
             return
         program = Program([*through, *command])
-        time.sleep(0.3)
+        time.sleep(0.5)
         number = program.process.pid
         if through:
             children = Path(f"/proc/{number}/task/{number}/children").read_text().split()
@@ -119,23 +128,56 @@ def main():
     audited = [r"thread \d+: in `cuStreamSynchronize`", "waits_for_flag: 4 blocks of 64 threads, loaded by", *SPINS[0][2][1:]]
     joined("flag, behind the audit", [folder / "lines", "flag", "6"], audited, "ended: cudaSuccess", [tool, "--hang-after", "1", "--quiet", "--"])
 
+    for case, build, expected in SPINS:
+        if case != "two":
+            os.environ["LATE"] = "1"
+            watched = [tool, "--hang-after", "1", "--quiet", "--"]
+            joined(f"{case}, {build}, next to a late load", [folder / build, case, "6"], [*expected, LOADS], "ended: cudaSuccess", watched)
+            del os.environ["LATE"]
+
+    def faults(name, command, expected, alone_ends):
+        """Lets the driver write a core dump, as the report of a fault says, and checks what is said of it."""
+        if not wanted(name):
+            return
+        core = folder / f"{name}.core"
+        variables = {"CUDA_ENABLE_LIGHTWEIGHT_COREDUMP": "1", "CUDA_ENABLE_COREDUMP_ON_EXCEPTION": "1", "CUDA_COREDUMP_FILE": str(core)}
+        alone, armed = (subprocess.run(command, capture_output=True, text=True, timeout=LONGEST, env={**os.environ, **its}) for its in ({}, variables))
+        text, took = look(tool, "--core", core)
+        wrong = missing(text, [expected]) + missing(alone.stdout + alone.stderr, [alone_ends])
+        report(f"{name}, the driver's dump", [*wrong, text, armed.stdout, armed.stderr[-2000:]] if wrong else [], f"in {took:.1f} s")
+
     for case, expected in FAULTS:
-        if wanted(case):
-            core = folder / f"{case}.core"
-            variables = {"CUDA_ENABLE_COREDUMP_ON_EXCEPTION": "1", "CUDA_COREDUMP_FILE": str(core)}
-            command = [folder / "lines", case, "1"]
-            alone, armed = (subprocess.run(command, capture_output=True, text=True, timeout=LONGEST, env={**os.environ, **its}).stdout for its in ({}, variables))
-            text, took = look(tool, "--core", core)
-            wrong = missing(text, [expected]) + missing(alone, ["ended: cudaError"]) + ([armed] if not core.exists() else [])
-            report(f"{case}, the driver's dump", [*wrong, text] if wrong else [], f"in {took:.1f} s")
+        faults(case, [folder / "lines", case, "1"], expected, "ended: cudaError")
+    for case, expected in TRITON_FAULTS:
+        faults(f"triton's {case}", [sys.executable, HERE / "spins.py", case], expected, "Error")
+
+    if wanted("abort"):
+        command = [tool, "--hang-after", "1", "--on-hang", "abort", "--", folder / "lines", "flag", "30"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST)
+        text = done.stdout + done.stderr
+        wrong = missing(text, SPINS[0][2]) + ([f"it ends with {done.returncode}"] if done.returncode != -signal.SIGABRT else [])
+        report("abort", [*wrong, text] if wrong else [])
+
+    if wanted("nccl"):
+        if subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True).stdout.count("GPU ") < 2:
+            print("LEFT OUT: NCCL, which takes two GPUs", flush=True)
+        else:
+            program = Program([sys.executable, HERE / "spins.py", "nccl"])
+            number = re.search(r"the missing rank is (\d+)", program.said)[1]
+            waits, _ = look(tool, program.process.pid)
+            sleeps, _ = look(tool, number)
+            code = program.end()
+            wrong = missing(waits, ["ncclDevKernel_AllReduce"]) + missing(sleeps, ["no kernel runs", "spins.py:61|nanosleep"])
+            wrong += [] if code == 0 and "ended 4194304.0" in program.said else [program.said]
+            report("nccl", [*wrong, waits, sleeps] if wrong else [])
 
     if wanted("triton"):
-        command = [sys.executable, HERE / "spins.py", "flag", "20000000"]
+        command = [sys.executable, HERE / "spins.py", "flag", "30000000"]
         alone = Program(command)
         alone.end()
         results = [line for line in alone.said.splitlines() if line.startswith("ended")]
         for time_of in range(options.times):
-            joined(f"triton, {time_of + 1} of {options.times}", command, ["wait_for: 4 blocks of 128 threads", ALL, r"threads at spins.py:20 in"], results[0])
+            joined(f"triton, {time_of + 1} of {options.times}", command, ["wait_for: 4 blocks of 128 threads", ALL, r"threads at spins.py:23 in"], results[0])
 
     other = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
     if os.getuid() == 0 and shutil.which(other[0]):

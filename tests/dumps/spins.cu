@@ -1,9 +1,8 @@
 // Kernels that don't end for some seconds, and kernels that fault.
 //
 //     spins CASE SECONDS
-//
-// Cases: flag, barrier, replay, computes, address, misaligned, assert, trap. With LATE=1 a thread loads a module while the
-// kernel runs. Prints `running` when the kernel has started, and the result of waiting for it. No kernel runs longer than SECONDS.
+// Cases: flag, barrier, replay, two, computes, address, misaligned, assert, trap. With LATE=1 a thread loads a module while the
+// kernel runs. Prints `running` when the kernel was launched, and the result of waiting for it. No kernel runs longer than SECONDS.
 #include <cuda.h>
 #include <cassert>
 #include <chrono>
@@ -11,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <cuda_runtime.h>
+#include <dlfcn.h>
 #include <thread>
 
 typedef unsigned long long u64;
@@ -56,6 +56,15 @@ __global__ void barrier_of_blocks(unsigned *arrived, unsigned *out, u64 nanoseco
     __syncthreads();
 }
 
+// Waits for the last block of the barrier, whose blocks have too little room while this grid is resident.
+__global__ void waits_for_barrier(unsigned *arrived, unsigned *out, unsigned blocks, u64 nanoseconds) {
+    extern __shared__ char room[];
+    u64 until = now() + nanoseconds;
+    while (*(volatile unsigned *)arrived < blocks && now() < until) {
+    }
+    out[0] = room[0];
+}
+
 __global__ void computes(float *out, u64 nanoseconds) {
     u64 until = now() + nanoseconds;
     float x = threadIdx.x;
@@ -85,7 +94,8 @@ __global__ void traps(unsigned n) {
         asm volatile("trap;");
 }
 
-__global__ void late() {}
+// Code that's loaded while a kernel runs, which waits for that kernel.
+static const char *LATE = ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry late() { ret; }";
 
 static void check(cudaError_t error, const char *what) {
     if (error) {
@@ -114,11 +124,18 @@ int main(int count, char **words) {
     check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, 0), "cudaDeviceGetAttribute");
     const int room = 150 << 10;
     check(cudaFuncSetAttribute(barrier_of_blocks, cudaFuncAttributeMaxDynamicSharedMemorySize, room), "cudaFuncSetAttribute");
+    check(cudaFuncSetAttribute(waits_for_barrier, cudaFuncAttributeMaxDynamicSharedMemorySize, room), "cudaFuncSetAttribute");
+    // With the same carve-out, blocks of both share a multiprocessor.
+    for (auto kernel : {(const void *)barrier_of_blocks, (const void *)waits_for_barrier})
+        check(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, 100), "cudaFuncSetAttribute");
     if (is("flag"))
         waits_for_flag<<<4, 64, 0, first>>>(flag, out, nanoseconds);
     else if (is("barrier"))
         barrier_of_blocks<<<processors + 8, 32, room, first>>>(out, out + 1, nanoseconds);
-    else if (is("replay")) {
+    else if (is("two")) {
+        waits_for_barrier<<<processors, 32, room, first>>>(out, out + 1, 2 * processors, nanoseconds);
+        barrier_of_blocks<<<2 * processors, 32, room / 3, second>>>(out, out + 2, nanoseconds);
+    } else if (is("replay")) {
         cudaGraph_t graph;
         cudaGraphExec_t ready;
         check(cudaStreamBeginCapture(first, cudaStreamCaptureModeGlobal), "cudaStreamBeginCapture");
@@ -143,9 +160,12 @@ int main(int count, char **words) {
     fflush(stdout);
     std::thread loads;
     if (getenv("LATE"))
-        loads = std::thread([second] {
-            std::this_thread::sleep_for(std::chrono::milliseconds(300));
-            late<<<1, 1, 0, second>>>();
+        loads = std::thread([] {
+            auto load = (CUresult(*)(CUmodule *, const void *))dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuModuleLoadData");
+            CUmodule module;
+            check(cudaSetDevice(0), "cudaSetDevice");
+            if (CUresult answer = load(&module, LATE))
+                printf("the late load: %d\n", answer);
         });
     cudaError_t ended = cudaStreamSynchronize(first);
     printf("ended: %s\n", cudaGetErrorName(ended));

@@ -1,11 +1,14 @@
-"""Triton kernels that don't end for some seconds, or that fault.
+"""Kernels of Triton and NCCL that don't end for some seconds, or that fault.
 
     spins.py CASE [COUNT]
 
-Cases: flag, address, assert. Prints `running` when the kernel was launched. `flag` ends after COUNT looks at the flag.
+Cases: flag, address, assert, nccl. Prints `running` when the kernel was launched. `flag` ends after COUNT looks at the flag. For `nccl`, a
+second process comes late to a collective; its number is printed.
 """
 import os
+import subprocess
 import sys
+import time
 
 if sys.argv[1] == "assert":
     os.environ["TRITON_DEBUG"] = "1"
@@ -45,10 +48,36 @@ def forward(case, count):
     if case == "flag":
         wait_for[(4,)](flag, out, count)
     elif case == "address":
-        writes_beyond[(4,)](out, 1 << 40)
+        writes_beyond[(4,)](out, 1 << 44)
     elif case == "assert":
         asserts[(4,)](out, 1)
     return out
+
+
+def collective(rank):
+    """Reduces twice. The second rank comes to the second time some seconds late."""
+    import torch.distributed as distributed
+
+    torch.cuda.set_device(rank)
+    distributed.init_process_group("nccl", init_method="tcp://127.0.0.1:29617", rank=rank, world_size=2)
+    x = torch.ones(1 << 20, device="cuda")
+    distributed.all_reduce(x)
+    torch.cuda.synchronize()
+    if rank == 1:
+        time.sleep(25)
+    distributed.all_reduce(x)
+    if rank == 0:
+        print("running", flush=True)
+    torch.cuda.synchronize()
+    print("ended", x.sum().item(), flush=True)
+    distributed.destroy_process_group()
+
+
+def ranks():
+    missing = subprocess.Popen([sys.executable, __file__, "nccl-1"], stdout=subprocess.DEVNULL)
+    print("the missing rank is", missing.pid, flush=True)
+    collective(0)
+    sys.exit(missing.wait())
 
 
 def main():
@@ -62,4 +91,4 @@ def main():
     print("ended", out.item(), f"{y.sum().item():.3f}", flush=True)
 
 
-main()
+{"nccl": ranks, "nccl-1": lambda: collective(1)}.get(sys.argv[1], main)()

@@ -1,15 +1,15 @@
 //! Demonstrates the command on a program that hangs: its hang is explained, what it loads late is recorded, and with that
 //! preloaded it ends. The program is a mode of this command, and the driver is the simulated one, so a demonstration needs
-//! no other file and no GPU.
+//! no other file and no GPU. A kernel that never ends is shown by a core dump of a real GPU.
 
 mod program;
 
 use std::ffi::OsString;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::{env, fs};
+use std::{env, fs, io};
 
 use kernel_registry_command::{Failure as Shared, terminal};
 
@@ -24,10 +24,22 @@ launch, and waits with that until nothing runs. So the program waits for the
 first kernel, and the first kernel for the program.
 ";
 
+const ENDLESS: &str = "
+The program has ended, and nothing was loaded late.
+
+4. Another program hangs: its kernel never ends. Its GPU, an H200, says why: the
+   blocks wait for each other, and some have no room. This is a core dump of it.
+   `COMMAND dump PID` looks at a process that hangs now.
+";
+
+/// The core dump, compressed by zstd.
+const CORE: &[u8] = include_bytes!("demo/endless.core.zst");
+
 const END: &str = "
-The program has ended, and nothing was loaded late. With a program of yours:
+With a program of yours:
 
     COMMAND --on-hang abort python3 train.py          explains a hang
+    COMMAND dump PID                                  says what GPUs do now
     COMMAND --record late.preload python3 serve.py    records what is late
     COMMAND --preload late.preload python3 serve.py   loads it at the start
 ";
@@ -97,6 +109,8 @@ pub(crate) fn demo(options: &Demo, words: &str) -> Result<(), Failure> {
             print(&recorded.lines().map(|line| format!("    {line}\n")).collect::<String>())?;
         }
     }
+    print(&ENDLESS.replace("COMMAND", &own.name))?;
+    own.describe_endless(folder.path())?;
     print(&END.replace("COMMAND", &own.name))
 }
 
@@ -124,6 +138,22 @@ impl Own {
         let file = step.file.into_iter().flat_map(|option| [option.into(), file.into()]);
         let program = self.name.split(' ').chain(["demo", "--program"]).map(OsString::from);
         options.chain(file).chain(program).collect()
+    }
+
+    /// Runs `dump` with the core dump.
+    fn describe_endless(&self, folder: &Path) -> Result<(), Failure> {
+        let path = folder.join("gpu.core");
+        let unpacked = ruzstd::decoding::StreamingDecoder::new(CORE).map_err(io::Error::other);
+        let mut bytes = Vec::new();
+        unpacked.and_then(|mut decoder| decoder.read_to_end(&mut bytes)).map_err(Failure::of_io(&path))?;
+        fs::write(&path, bytes).map_err(Failure::of_io(&path))?;
+        let line = format!("{} dump --core {}", self.name, path.display());
+        print(&format!("\n$ {line}\n"))?;
+        let arguments = ["dump".into(), "--core".into(), path.into_os_string()];
+        match self.run(&arguments, true)? {
+            0 => Ok(()),
+            code => Err(Failure::Demo { line, code, expected: 0 }),
+        }
     }
 
     /// Runs this command. Returns the exit code.

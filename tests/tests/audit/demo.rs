@@ -21,6 +21,11 @@ fn the_program_of_the_demonstration_hangs_and_ends_once_it_is_preloaded() {
         " --after-ready refuse --preload ",
         "`set_flag` ran, and `spin_until_flag` has ended\n",
         "nothing was loaded late",
+        "\n4. ",
+        "\n$ cargo-kernels kernels audit dump --core ",
+        "  barrier_of_blocks: 140 blocks of 32 threads\n",
+        "and 8 wait for room",
+        " audit dump PID ",
     ];
     let mut from = 0;
     for part in parts {
