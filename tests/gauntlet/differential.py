@@ -6,8 +6,9 @@ the same to the byte.
 
 A round is an environment: variables, a working directory, folders of headers, and programs that ask for some of them. The changes are those of
 which a result might depend without naming them: a header, a link to a folder of headers, a variable, the working directory, the folder in a
-program's name, an option, the history of a program. Programs that tell the time must never be given back. The last line has the numbers of
-programs, of results that were given back, and of differences.
+program's name, an option, the history of a program. A third of the programs is encoded, as cuDNN's are, and tells how often its function was called.
+Programs that tell the time must never be given back. The last line has the numbers of programs, of results that were given back, of encoded ones
+among these, and of differences.
 """
 import argparse
 import copy
@@ -73,7 +74,7 @@ class Round:
         for number in range(count):
             is_time = choose.random() < 0.1
             label, text = choose.choice(TIMES if is_time else SOURCES)
-            it = {"label": f"{number}: {label}", "text": text, "names": [], "name": None}
+            it = {"label": f"{number}: {label}", "text": text, "names": [], "name": None, "encoded": choose.random() < 0.3}
             if is_time:
                 it["name"] = f"{folder}/time{number}.cu"
             elif choose.random() < 0.6:
@@ -149,7 +150,7 @@ def main():
     options = parser.parse_args()
     print(f"seed {options.seed}", flush=True)
     choose = random.Random(options.seed)
-    programs = given = differences = 0
+    programs = given = encoded = differences = 0
     for number in range(options.rounds):
         with tempfile.TemporaryDirectory() as scratch:
             scratch = Path(scratch)
@@ -173,6 +174,9 @@ def main():
             events = [event for process in json.loads(report.read_text())["processes"] for event in process["events"]] if report.exists() else []
             kept = [event for event in events if event["kind"] == "kept"]
             programs, given = programs + len(second.programs), given + len(kept)
+            calls = [it for it in second.programs for _ in it["options"]]
+            events = [event for event in events if event["kind"] in ["kept", "compile"]]
+            encoded += sum(it["encoded"] and event["kind"] == "kept" for it, event in zip(calls, events))
             lines = [done.stdout.splitlines() for done in [alone, audited]]
             wrong = [pair for pair in zip(*lines) if pair[0] != pair[1] and ": time" not in pair[0]]
             # The time differs between both runs, so such programs must be compiled.
@@ -183,8 +187,8 @@ def main():
             if is_wrong:
                 print(first.variables, second.variables, *(line for pair in wrong for line in pair), alone.stderr[-500:], audited.stderr[-2000:], sep="\n")
                 print(json.dumps([it for it in second.programs if any(pair[0].startswith(it["label"]) for pair in wrong)]))
-    print(f"{programs} programs, {given} results given back, {differences} differences")
-    return 1 if differences or not given else 0
+    print(f"{programs} programs, {given} results given back, {encoded} of them encoded, {differences} differences")
+    return 1 if differences or not given or not encoded else 0
 
 
 if __name__ == "__main__":

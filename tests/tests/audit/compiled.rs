@@ -285,6 +285,52 @@ fn a_program_that_was_given_a_result_is_compiled_once_it_is_used_otherwise() {
 }
 
 #[test]
+fn programs_whose_texts_are_decoded_by_their_own_function_are_kept() {
+    let [_, opens, linked] = programs();
+    for (program, how) in [
+        (opens, "into new memory"),
+        (opens, "in one place"),
+        (opens, "where they are"),
+        (linked, "into new memory"),
+    ] {
+        let mut client = Client {
+            program: program.clone(),
+            option: Some("-w".to_owned()),
+            variables: vec![("ENCODED", how)],
+            ..Client::new(&[KERNEL, "int x;", KERNEL])
+        };
+        // What is printed has the number of texts that were decoded.
+        let plain = client.plain();
+        assert!(plain.contains(KERNEL) && plain.ends_with("decoded 12"), "{plain}");
+        let (recorded, report) = client.record();
+        assert_eq!(text(&recorded.stdout), plain, "{}", text(&recorded.stderr));
+        assert!(events(&report, "compile").iter().all(|event| event["reason"] == ""), "{report}");
+        client.is_same_with_preload();
+        assert_eq!(client.compiled(), 0, "{how}");
+        // The decoded options count.
+        client.option = Some("-x".to_owned());
+        client.is_same_with_preload();
+        assert_eq!(client.compiled(), 3, "{how}");
+        client.option = Some("-w".to_owned());
+        client.variables.push(("TWICE", "1"));
+        client.is_same_with_preload();
+        assert_eq!(client.compiled(), 6, "{how}");
+        // The same texts that aren't encoded are another program.
+        client.variables.clear();
+        client.is_same_with_preload();
+        assert_eq!(client.compiled(), 3, "{how}");
+    }
+}
+
+#[test]
+fn unknown_arguments_of_a_program_are_passed_on() {
+    let client = Client { variables: vec![("ENCODED", "kind 3")], ..Client::new(&[KERNEL]) };
+    assert_eq!(client.plain(), "create 3");
+    let (recorded, _) = client.record();
+    assert_eq!(text(&recorded.stdout), "create 3", "{}", text(&recorded.stderr));
+}
+
+#[test]
 fn a_forked_child_has_the_result_of_its_parent() {
     let client = Client { way: "fork", ..Client::new(&[KERNEL]) };
     let plain = client.plain();

@@ -13,6 +13,7 @@ use std::time::SystemTime;
 use kernel_audit_rtld::{EXPORTS, LIBRARIES};
 
 use super::answer::{MISSING, SUCCESS, read_output};
+use super::decoder::Decoder;
 use super::imports::{self, Observed};
 use super::key::{Input, Source, has_lines};
 use super::library::{
@@ -95,27 +96,14 @@ unsafe extern "C" fn create<const NUMBER: usize>(
     let real: Option<Create> = unsafe { real(NUMBER, CREATE) };
     // SAFETY: the arguments are the caller's.
     let answer = real.map_or(INTERNAL_ERROR, |real| unsafe { real(out, text, name, count, headers, names) });
-    if answer != SUCCESS || out.is_null() || text.is_null() {
-        return answer;
-    }
-    // SAFETY: NVRTC has read the same texts, each terminated by a zero, and has stored the handle.
-    unsafe {
-        let (Some(headers), Some(names)) = (bytes_of(headers, count), bytes_of(names, count)) else {
-            programs::add(*out, Err("its headers have no text or no name"));
-            return answer;
-        };
-        let headers = headers.into_iter().zip(names);
-        let source = Source {
-            text: CStr::from_ptr(text).to_bytes().to_vec(),
-            name: (!name.is_null()).then(|| CStr::from_ptr(name).to_bytes().to_vec()),
-            headers: headers.map(|(text, name)| [text.to_vec(), name.to_vec()]).collect(),
-        };
-        programs::add(*out, Ok(Input { source: Arc::new(source), names: Vec::new() }));
+    if answer == SUCCESS && !out.is_null() && !text.is_null() {
+        // SAFETY: NVRTC has read the same texts, and has stored the handle.
+        unsafe { add(*out, [text, name], count, [headers, names], None) };
     }
     answer
 }
 
-/// `__nvrtcCPEx`, with which cuDNN creates programs. Its three additional arguments are undocumented.
+/// `__nvrtcCPEx`, with which cuDNN creates programs: see [`decoder`](super::decoder).
 unsafe extern "C" fn create_ex<const NUMBER: usize>(
     out: *mut Handle,
     text: *const c_char,
@@ -123,20 +111,75 @@ unsafe extern "C" fn create_ex<const NUMBER: usize>(
     count: c_int,
     headers: Texts,
     names: Texts,
-    one: usize,
-    two: usize,
-    three: usize,
+    further: usize,
+    kinds: usize,
+    values: usize,
 ) -> c_int {
     // SAFETY: this is its type, as far as observed. A function with fewer arguments ignores the others.
-    let real: Option<CreateEx> = unsafe { real(NUMBER, CREATE_EX) };
+    let Some(real) = (unsafe { real::<CreateEx>(NUMBER, CREATE_EX) }) else { return INTERNAL_ERROR };
     // SAFETY: the arguments are the caller's.
-    let call = |real: CreateEx| unsafe { real(out, text, name, count, headers, names, one, two, three) };
-    let answer = real.map_or(INTERNAL_ERROR, call);
-    if answer == SUCCESS && !out.is_null() {
-        // SAFETY: NVRTC has stored the handle.
-        programs::add(unsafe { *out }, Err("it was created by `__nvrtcCPEx`, whose arguments aren't public"));
+    let create = |further, kinds, values| unsafe {
+        real(out, text, name, count, headers, names, further, kinds, values)
+    };
+    // SAFETY: as above.
+    let Some(decoder) = (unsafe { Decoder::read(further, kinds, values) }) else {
+        let answer = create(further, kinds, values);
+        if answer == SUCCESS && !out.is_null() {
+            // SAFETY: NVRTC has stored the handle, and has read the name.
+            unsafe { programs::add(*out, name_of(name), Err(UNKNOWN), None) };
+        }
+        return answer;
+    };
+    let (kinds, values) = decoder.arguments();
+    let answer = create(kinds.len(), kinds.as_ptr().expose_provenance(), values.as_ptr().expose_provenance());
+    if answer == SUCCESS && !out.is_null() && !text.is_null() {
+        // SAFETY: NVRTC has read the same texts, and has stored the handle.
+        unsafe { add(*out, [text, name], count, [headers, names], Some(decoder)) };
     }
     answer
+}
+
+/// Why a program of `__nvrtcCPEx` isn't cached.
+const UNKNOWN: &str = "it was created by `__nvrtcCPEx`, with arguments that aren't known";
+
+/// Adds a program that NVRTC has created.
+///
+/// # Safety
+///
+/// NVRTC has read the texts and the headers, of which there are `count`.
+unsafe fn add(
+    handle: Handle,
+    [text, name]: [*const c_char; 2],
+    count: c_int,
+    [headers, names]: [Texts; 2],
+    decoder: Option<Arc<Decoder>>,
+) {
+    let read = |text: *const c_char| match &decoder {
+        Some(decoder) => decoder.take(text).ok_or(UNKNOWN),
+        // SAFETY: as the caller promises.
+        None => Ok(unsafe { CStr::from_ptr(text) }.to_bytes().to_vec()),
+    };
+    // SAFETY: as the caller promises.
+    let (name, headers, names) = unsafe { (name_of(name), bytes_of(headers, count), bytes_of(names, count)) };
+    let source = || {
+        let (headers, names) = headers.zip(names).ok_or("its headers have no text or no name")?;
+        let headers = headers.into_iter().zip(names);
+        let headers = headers.map(|(text, name)| Ok::<_, &str>([read(text.as_ptr().cast())?, name.to_vec()]));
+        let (headers, text) = (headers.collect::<Result<_, _>>()?, read(text)?);
+        Ok(Source { text, name: name.clone(), headers, is_decoded: decoder.is_some() })
+    };
+    let input = source().map(|source| Input { source: Arc::new(source), names: Vec::new() });
+    programs::add(handle, name, input, decoder);
+}
+
+/// Returns a program's name, if it was given one.
+///
+/// # Safety
+///
+/// The name is null or ends with a zero.
+unsafe fn name_of(name: *const c_char) -> Option<Vec<u8>> {
+    // SAFETY: as the caller promises.
+    (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) }.to_bytes().to_vec())
 }
 
 /// Returns the texts of an array, or `None` for an invalid array, which NVRTC has to reject.
@@ -173,6 +216,9 @@ fn compile_after_all(number: usize, handle: Handle) {
     // SAFETY: this is its type.
     if let Some(real) = unsafe { real::<Compile>(number, COMPILE) } {
         let options: Vec<_> = served.options.iter().map(|option| option.as_ptr()).collect();
+        if let Some(decoder) = programs::find(handle).and_then(|program| program.decoder) {
+            decoder.give(served.options.iter().map(|option| (option.as_ptr(), option)));
+        }
         // SAFETY: the handle is the caller's, and the program passed these options before.
         unsafe { real(handle, options.len() as c_int, options.as_ptr()) };
     }
@@ -231,14 +277,20 @@ unsafe extern "C-unwind" fn compile<const NUMBER: usize>(
     // SAFETY: the arguments are the caller's.
     let real = || unsafe { real(handle, count, options) };
     // SAFETY: the program passes `count` options.
-    let Some(options) = (unsafe { bytes_of(options, count) }) else { return real() };
+    if unsafe { bytes_of(options, count) }.is_none() {
+        return real();
+    }
     let no_cancel = NoCancel::new();
     if !hooks::prepare() {
         return no_cancel.except(real).0;
     }
     let program = programs::find(handle);
+    // SAFETY: as above, and NVRTC would decode them now.
+    let options = unsafe { decoded_options(program.as_ref(), options, count) };
+    let input =
+        options.as_ref().map_err(|why| (*why).to_owned()).and_then(|_| cacheable_input(program.as_ref()));
+    let options: Vec<_> = options.iter().flatten().map(|option| option.to_bytes()).collect();
     let call = Call { nvrtc, program: program.as_ref(), options: &options, begun: now(), hook };
-    let input = cacheable_input(program.as_ref());
     let mut why = String::new();
     if results::are_preloaded() {
         match input.clone().and_then(|input| find(nvrtc, input, &options)) {
@@ -269,6 +321,26 @@ unsafe extern "C-unwind" fn compile<const NUMBER: usize>(
     };
     call.record(&outcome, answer, ended);
     answer
+}
+
+/// Returns the options of a program's compilation, or why they aren't known.
+///
+/// # Safety
+///
+/// There are as many options, and NVRTC would read them now.
+unsafe fn decoded_options(
+    program: Option<&Program>,
+    options: Texts,
+    count: c_int,
+) -> Result<Vec<CString>, &'static str> {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let options = if count == 0 { &[] } else { slice::from_raw_parts(options, count as usize) };
+        match program.and_then(|program| program.decoder.as_ref()) {
+            Some(decoder) => decoder.options(options).ok_or("its options can't be decoded"),
+            None => Ok(options.iter().map(|option| CStr::from_ptr(*option).to_owned()).collect()),
+        }
+    }
 }
 
 /// Returns a program's input if the result of its next compilation can be cached, or why it can't.

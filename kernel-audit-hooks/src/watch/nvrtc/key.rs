@@ -23,6 +23,8 @@ pub(super) struct Source {
     pub(super) name: Option<Vec<u8>>,
     /// Contents and name of each header.
     pub(super) headers: Vec<[Vec<u8>; 2]>,
+    /// Whether NVRTC was told to decode the texts. These are the decoded ones.
+    pub(super) is_decoded: bool,
 }
 
 /// The keys under which a result can be found.
@@ -56,7 +58,7 @@ impl Input {
 
     /// Returns the keys for these options and this compiler, or why the result may depend on more than that.
     pub(super) fn keys(&self, options: &[&[u8]], compiler: Digest) -> Result<Keys, String> {
-        let Source { text, name, headers } = &*self.source;
+        let Source { text, name, headers, is_decoded } = &*self.source;
         let texts = || {
             let headers = headers.as_flattened().iter().map(|text| &**text);
             let names = self.names.iter().map(|name| &**name);
@@ -82,6 +84,9 @@ impl Input {
         hasher.add(text);
         hasher.add(compiler.to_string().as_bytes());
         hasher.add(arithmetic().as_bytes());
+        if *is_decoded {
+            hasher.add(b"decoded");
+        }
         let key = |kind: &[u8], name: &[u8]| {
             let mut hasher = hasher.clone();
             hasher.add(kind);
@@ -144,7 +149,8 @@ mod tests {
 
     fn input(text: &[u8], name: Option<&[u8]>, headers: &[(&[u8], &[u8])]) -> Input {
         let headers = headers.iter().map(|(text, name)| [text.to_vec(), name.to_vec()]).collect();
-        let source = Source { text: text.to_vec(), name: name.map(<[u8]>::to_vec), headers };
+        let source =
+            Source { text: text.to_vec(), name: name.map(<[u8]>::to_vec), headers, is_decoded: false };
         Input { source: Arc::new(source), names: Vec::new() }
     }
 

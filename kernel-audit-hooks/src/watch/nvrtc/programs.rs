@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::ffi::{CString, c_void};
 use std::sync::Arc;
 
+use super::decoder::Decoder;
 use super::key::Input;
 use crate::kept::Cached;
 use crate::watch::process::locked::Locked;
@@ -13,8 +14,12 @@ pub(super) type Handle = *mut c_void;
 
 #[derive(Clone)]
 pub(super) struct Program {
+    /// The program's name, if it was given one.
+    pub(super) name: Option<Vec<u8>>,
     /// The input, or why it's unknown.
     pub(super) input: Result<Input, &'static str>,
+    /// The function of the caller that decodes its texts, if it has one.
+    pub(super) decoder: Option<Arc<Decoder>>,
     /// Why the result of its next compilation can't be cached.
     pub(super) uncacheable: Option<&'static str>,
     pub(super) state: State,
@@ -38,15 +43,20 @@ pub(super) struct Served {
     pub(super) cached: Cached,
     /// The lowered names, terminated by zeros: the program gets pointers to them.
     pub(super) lowered: Vec<CString>,
-    /// The options of the compilation that was skipped.
+    /// The options of the compilation that was skipped, decoded.
     pub(super) options: Vec<CString>,
 }
 
 /// All programs, by handle.
 static ALL: Locked<HashMap<usize, Program>> = Locked::new();
 
-pub(super) fn add(handle: Handle, input: Result<Input, &'static str>) {
-    let program = Program { input, uncacheable: None, state: State::New, earlier: None };
+pub(super) fn add(
+    handle: Handle,
+    name: Option<Vec<u8>>,
+    input: Result<Input, &'static str>,
+    decoder: Option<Arc<Decoder>>,
+) {
+    let program = Program { name, input, decoder, uncacheable: None, state: State::New, earlier: None };
     ALL.with(|all| all.insert(handle.addr(), program));
 }
 

@@ -34,7 +34,7 @@ impl Call<'_> {
     /// Returns a name for people: the program's, or else its first name expression.
     pub(super) fn name(&self) -> String {
         let input = self.program.and_then(|program| program.input.as_ref().ok());
-        let own = input.and_then(|input| input.source.name.as_deref());
+        let own = self.program.and_then(|program| program.name.as_deref());
         let own = own.filter(|name| !name.is_empty() && *name != b"default_program");
         let name = own.or_else(|| input.and_then(|input| input.names.first()).map(|name| &**name));
         String::from_utf8_lossy(name.unwrap_or(b"default_program")).into_owned()

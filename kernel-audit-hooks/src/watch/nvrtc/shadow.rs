@@ -66,7 +66,7 @@ pub(super) fn moved<'a>(directory: &'a Path, folder: Option<&'a [u8]>) -> Vec<Mo
 
 /// Compiles a program again. Returns its output, and everything that the compilation read.
 fn compile(nvrtc: &Nvrtc, input: &Input, options: &[&[u8]], shadow: Shadow) -> Option<(Output, Observed)> {
-    let Source { text, name, headers } = &*input.source;
+    let Source { text, name, headers, .. } = &*input.source;
     let name = name.as_deref().map(|name| match input.folder() {
         folder if !folder.is_empty() && shadow.is_elsewhere => [ELSEWHERE, &name[folder.len()..]].concat(),
         _ => name.to_vec(),

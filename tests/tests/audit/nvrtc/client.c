@@ -11,6 +11,8 @@
 typedef struct Program Program;
 #define FUNCTIONS(one)                                                                                                 \
     one(nvrtcCreateProgram, (Program **, const char *, const char *, int, const char **, const char **))               \
+    one(__nvrtcCPEx,                                                                                                   \
+        (Program **, const char *, const char *, int, const char **, const char **, int, const int *, void **))        \
     one(nvrtcDestroyProgram, (Program **)) one(nvrtcAddNameExpression, (Program *, const char *))                       \
     one(nvrtcCompileProgram, (Program *, int, const char **))                                                          \
     one(nvrtcSetFlowCallback, (Program *, int (*)(void *, void *), void *))                                            \
@@ -53,12 +55,42 @@ static void print(const char *kind, Nvrtc nvrtc, Program *program, int (*size)(P
     free(bytes);
 }
 
+// How the texts of programs are decoded: into new memory, where they are, or in one place for all. `kind 3` asks for what no NVRTC knows.
+static const char *encoded;
+static int decoded;
+
+static char *flip(char *text) {
+    for (char *at = text; *at; at++) *at ^= 0xa9;
+    return text;
+}
+
+static char *decode(const char *text, void *argument) {
+    static char one[4096];
+    decoded++;
+    if (argument != &decoded) return NULL;
+    if (!strcmp(encoded, "where they are")) return flip((char *)text);
+    return flip(strcmp(encoded, "in one place") ? strdup(text) : strcpy(one, text));
+}
+
+static int create(Nvrtc nvrtc, Program **program, const char *text, const char *name, const char **headers, const char **names) {
+    if (!encoded) return nvrtc.nvrtcCreateProgram(program, text, name, 1, headers, names);
+    const int kinds[] = {2, strcmp(encoded, "kind 3") ? 1 : 3};
+    void *values[] = {&decoded, (void *)decode};
+    *headers = flip(strdup(*headers));
+    int answer = nvrtc.__nvrtcCPEx(program, flip(strdup(text)), name, 1, headers, names, 2, kinds, values);
+    memset(values, 0, sizeof values);
+    return answer;
+}
+
 static void compile(Nvrtc nvrtc, const char *text, int forks) {
     const char *headers[] = {"int header;"}, *names[] = {"known.h"}, *lowered = "";
     const char *options[] = {"-arch=sm_90", getenv("OPTION")};
     const char *name = getenv("NAME");
     Program *program;
-    printf("create %d\n", nvrtc.nvrtcCreateProgram(&program, text, name ? name : "a program", 1, headers, names));
+    int created = create(nvrtc, &program, text, name ? name : "a program", headers, names);
+    printf("create %d\n", created);
+    if (created) return;
+    for (int i = 0; encoded && i < 2; i++) options[i] = options[i] ? flip(strdup(options[i])) : NULL;
     printf("add %d\n", nvrtc.nvrtcAddNameExpression(program, "k<int>"));
     int answer = nvrtc.nvrtcCompileProgram(program, 1 + !!options[1], options);
     printf("compile %d\n", answer);
@@ -76,10 +108,12 @@ static void compile(Nvrtc nvrtc, const char *text, int forks) {
     print("cubin", nvrtc, program, nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN);
     print("log", nvrtc, program, nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog);
     if (getenv("TWICE")) {
+        if (encoded && !strcmp(encoded, "where they are")) flip((char *)options[0]);
         printf("compile again %d\n", nvrtc.nvrtcCompileProgram(program, 1, options));
         print("ptx", nvrtc, program, nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX);
     }
     printf("destroy %d\n", nvrtc.nvrtcDestroyProgram(&program));
+    if (encoded) printf("decoded %d\n", decoded);
 }
 
 static Nvrtc shared;
@@ -131,6 +165,7 @@ static int ends(char *text) {
 }
 
 int main(int count, char **arguments) {
+    encoded = getenv("ENCODED");
     shared = open_library(arguments[1]);
     if (!strcmp(arguments[2], "threads")) {
         pthread_t threads[8];

@@ -15,6 +15,8 @@ typedef struct {
     char text[4096], name[256], names[8][256], lowered[8][256], ptx[8192], log[256];
     int count, compiled, compilations;
     int (*callback)(void *, void *);
+    char *(*decode)(const char *, void *);
+    void *argument;
 } Program;
 
 int nvrtcVersion(int *major, int *minor) {
@@ -34,6 +36,25 @@ int nvrtcCreateProgram(Program **out, const char *text, const char *name, int co
         strcat(program->text, names[i]);
     }
     *out = program;
+    return 0;
+}
+
+// As observed: the program's own function decodes headers and text here, and the options when they're used. Its answers aren't freed.
+int __nvrtcCPEx(Program **out, const char *text, const char *name, int count, const char **headers, const char **names, int further,
+                const int *kinds, void **values) {
+    char *(*decode)(const char *, void *) = NULL;
+    void *argument = NULL;
+    const char *decoded[8];
+    for (int i = 0; i < further; i++) {
+        if (kinds[i] == 1) decode = (char *(*)(const char *, void *))values[i];
+        else if (kinds[i] == 2) argument = values[i];
+        else return 3;
+    }
+    for (int i = 0; i < count; i++) decoded[i] = decode ? strdup(decode(headers[i], argument)) : headers[i];
+    if (decode && !(text = decode(text, argument))) return 3;
+    nvrtcCreateProgram(out, text, name, count, decoded, names);
+    (*out)->decode = decode;
+    (*out)->argument = argument;
     return 0;
 }
 
@@ -110,6 +131,9 @@ int nvrtcCompileProgram(Program *program, int count, const char **options) {
     if (write(file, line, strlen(line)) < 1) return 11;
     close(file);
     usleep(50000);
+    const char *decoded[8];
+    for (int i = 0; program->decode && i < count; i++) decoded[i] = strdup(program->decode(options[i], program->argument));
+    if (program->decode) options = decoded;
     if (program->callback && program->callback(NULL, NULL)) return 16;
     include_all(program, count, options);
     if (strstr(program->text, "a warning")) snprintf(program->log, sizeof program->log, "a warning of %s\n", program->name);
