@@ -7,6 +7,7 @@ mod write;
 
 use core::fmt;
 
+use crate::target::{Portability, Target};
 pub use write::{Part, write};
 
 const MAGIC: [u8; 4] = 0xBA55_ED50_u32.to_le_bytes();
@@ -47,6 +48,18 @@ pub struct Entry<'a> {
     pub plain_len: u64,
     /// The bytes of the entry, compressed or not.
     pub payload: &'a [u8],
+}
+
+impl Entry<'_> {
+    /// Returns the architecture that the entry's header names. A cubin's own header can be more precise.
+    pub fn target(&self) -> Target {
+        let portability = match self.flags {
+            flags if flags & flag::ARCH != 0 => Portability::Exact,
+            flags if flags & flag::FAMILY != 0 => Portability::Family,
+            _ => Portability::Forward,
+        };
+        Target { sm: self.sm, portability }
+    }
 }
 
 /// The kind of code in the payload of an entry.
@@ -92,6 +105,30 @@ pub fn is_fatbin(bytes: &[u8]) -> bool {
 pub fn container_len(bytes: &[u8]) -> Option<usize> {
     let (_, after) = container(bytes).ok()?;
     Some(bytes.len() - after.len())
+}
+
+/// Returns the PTX in a fatbin that the driver compiles for devices of these capabilities: the newest that
+/// runs on all of them. `None` if some device runs machine code of the fatbin, or if that isn't clear.
+pub fn compiled_ptx<'a>(fatbin: &'a [u8], capabilities: &[(u32, u32)]) -> Option<Entry<'a>> {
+    let (mut newest, mut same) = (None::<Entry<'a>>, 0);
+    for entry in entries(fatbin) {
+        let entry = entry.ok()?;
+        let target = entry.target();
+        match entry.kind {
+            Kind::Cubin if capabilities.iter().any(|device| target.binary_runs_on(*device)) => return None,
+            Kind::Ptx if capabilities.iter().all(|device| target.jit_runs_on(*device)) => {
+                let before = newest.map(|newest| newest.target());
+                same = if before == Some(target) { same + 1 } else { same };
+                if before.is_none_or(|before| before < target) {
+                    (newest, same) = (Some(entry), 0);
+                }
+            }
+            Kind::Cubin | Kind::Ptx => {}
+            // The driver may link it.
+            Kind::Link | Kind::Other(_) => return None,
+        }
+    }
+    newest.filter(|_| same == 0 && !capabilities.is_empty())
 }
 
 /// Iterates over the entries of all containers of a file. After an error the iteration ends.
@@ -205,6 +242,32 @@ impl core::error::Error for Error {}
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_driver_compiles_the_newest_ptx_if_no_machine_code_runs() {
+        let part = |kind, sm, flags| Part { kind, sm, flags, bytes: b".version 8.0\n" };
+        let ptx = |sm| part(Kind::Ptx, sm, 0);
+        let compiled = |parts: &[Part<'_>], capabilities: &[(u32, u32)]| {
+            compiled_ptx(&write(parts), capabilities).map(|entry| entry.sm)
+        };
+        let hopper = [(9, 0)];
+        assert_eq!(compiled(&[ptx(75), ptx(120), ptx(80)], &hopper), Some(80));
+        assert_eq!(compiled(&[ptx(75), ptx(120), ptx(80)], &[(9, 0), (7, 5)]), Some(75));
+        // Machine code of an older architecture doesn't run there.
+        assert_eq!(compiled(&[ptx(80), part(Kind::Cubin, 86, 0)], &hopper), Some(80));
+        assert_eq!(compiled(&[ptx(80), part(Kind::Cubin, 90, 0)], &hopper), None);
+        assert_eq!(compiled(&[ptx(80), part(Kind::Cubin, 90, flag::ARCH)], &hopper), None);
+        assert_eq!(compiled(&[ptx(80), part(Kind::Cubin, 80, 0)], &[(9, 0), (8, 6)]), None);
+        // It isn't clear which of two is compiled, or whether they're linked.
+        assert_eq!(compiled(&[ptx(80), ptx(80)], &hopper), None);
+        assert_eq!(compiled(&[ptx(80), ptx(80), ptx(90)], &hopper), Some(90));
+        assert_eq!(compiled(&[ptx(90)], &[(8, 0)]), None);
+        assert_eq!(compiled(&[ptx(90)], &[]), None);
+        assert_eq!(compiled(&[part(Kind::Ptx, 90, flag::ARCH)], &[(10, 0)]), None);
+        let mut cut = write(&[ptx(80)]);
+        cut.pop();
+        assert!(compiled_ptx(&cut, &hopper).is_none());
+    }
 
     /// Returns a container with two empty entries, of these kinds.
     fn fatbin(kinds: [u16; 2]) -> [u8; 144] {

@@ -102,6 +102,20 @@ pub fn ptx_of_fatbin(image: &[u8]) -> Result<Vec<String>, Error> {
     Ok(texts)
 }
 
+/// Returns the PTX text that the driver compiles for a device of this capability, unpacked. `None` if the
+/// fatbin has machine code for it, or nothing that runs there.
+///
+/// # Errors
+///
+/// Fails if the text can't be unpacked.
+pub fn compiled_ptx(fatbin: &[u8], capability: (u32, u32)) -> Result<Option<Vec<u8>>, Error> {
+    let Some(entry) = fatbin::compiled_ptx(fatbin, &[capability]) else { return Ok(None) };
+    let mut text = plain(&entry, &mut Budget::for_file(fatbin))?.into_owned();
+    // It's padded by zeros.
+    text.truncate(text.iter().position(|byte| *byte == 0).unwrap_or(text.len()));
+    Ok(Some(text))
+}
+
 fn entries(image: &[u8]) -> Result<Vec<Entry<'_>>, Error> {
     Ok(fatbin::entries(image).collect::<Result<_, _>>()?)
 }
@@ -128,7 +142,7 @@ fn read_entry(entry: &Entry<'_>, budget: &mut Budget) -> Result<Vec<Variant>, Er
     // family.
     for variant in &mut variants {
         if variant.target.portability == Portability::Forward {
-            variant.target.portability = portability(entry);
+            variant.target.portability = entry.target().portability;
         }
     }
     Ok(variants)
@@ -165,15 +179,5 @@ fn packing(entry: &Entry<'_>) -> Result<Option<Packing>, Error> {
         (false, true) => Ok(Some(Packing::Zstd)),
         (false, false) if entry.packed_len == 0 => Ok(None),
         _ => Err(Error::UnknownCompression { flags: entry.flags }),
-    }
-}
-
-fn portability(entry: &Entry<'_>) -> Portability {
-    if entry.flags & flag::ARCH != 0 {
-        Portability::Exact
-    } else if entry.flags & flag::FAMILY != 0 {
-        Portability::Family
-    } else {
-        Portability::Forward
     }
 }

@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-PROGRAMS = ["nvrtc_ops", "torch_ops", "convnext_ops", "compile_ops", "triton_add", "cupy_ops", "jax_ops"]
+PROGRAMS = ["nvrtc_ops", "torch_ops", "convnext_ops", "attention_ops", "whisper_ops", "unet_ops", "fatbin_ops", "compile_ops", "triton_add", "cupy_ops", "jax_ops"]
 
 
 def execute(command, folder):
@@ -41,7 +41,7 @@ def compiled(report):
     of = lambda which: [event["took_ms"] for event in events if which(event)]
     return (
         of(lambda event: event["kind"] == "compile"),
-        of(lambda event: event["kind"] == "image" and event["subject"]["format"] == "PTX"),
+        of(lambda event: event["kind"] == "image" and event["subject"]["format"] in ["PTX", "fatbin of PTX"]),
         of(lambda event: event["kind"] == "kept" or event["subject"].get("format") == "machine code for PTX"),
     )
 
@@ -70,6 +70,7 @@ def measure(tool, options, runs, name):
             rows.append((plain, preloaded, sum(again) + sum(driver_again) + sum(kept), len(again) + len(driver_again)))
             memory = [number("used_mib", each) for each in [before, done]]
             loads = [number("loads_ms", each) for each in [before, done]]
+            requests = [number("requests_ms", each) for each in [before, done]]
     same = len({output for output in outputs}) == 1
     if not same:
         print(*(output for output in outputs if output != outputs[0]), done.stderr[-2000:], sep="\n")
@@ -80,6 +81,7 @@ def measure(tool, options, runs, name):
         f"preloaded {left} compiled, {median(2):.1f} ms for all; whole program {median(0):.0f} ms as it is, {median(1):.0f} ms preloaded "
         f"({median(1) / median(0):.2f}); device memory {memory} MiB"
         + (f"; its loads {loads} ms" if loads[0] else "")
+        + (f"; its requests {requests[0]} ms, preloaded {requests[1]}" if requests[0] else "")
         + f"; same output: {same}",
         flush=True,
     )

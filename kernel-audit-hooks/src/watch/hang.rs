@@ -205,10 +205,11 @@ fn says_that_it_compiles(call: InProgress, waited: Duration) -> bool {
     let is_idle = busy::find_beside_hang().is_some_and(|busy| busy.is_empty());
     if is_idle {
         say(&format!(
-            "COMPILING for {:.1} s: `{}` of a PTX of {} bytes, in thread {thread}; no stream that was used is busy. `--record FILE` keeps \
+            "COMPILING for {:.1} s: `{}` of a {} of {} bytes, in thread {thread}; no stream that was used is busy. `--record FILE` keeps \
              the machine code, and `--preload FILE` loads it",
             waited.as_secs_f64(),
             call::name(call - 1),
+            image.format.as_str(),
             image.bytes
         ));
     }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use kernel_registry_cuda::fatbin;
 use kernel_registry_files::sha256;
 use kernel_registry_format::baked;
 
@@ -56,9 +57,10 @@ pub fn baked_file(preload: &Path) -> PathBuf {
     file.into()
 }
 
-/// Returns the key of the machine code that this PTX compiles to with these comma-separated options.
-pub fn baked_key(ptx: &[u8], options: &str) -> [u8; 32] {
+/// Returns the key of the machine code that this PTX, or the PTX in this fatbin, compiles to with these comma-separated options.
+pub fn baked_key(image: &[u8], options: &str) -> [u8; 32] {
     let lines: String =
         options.split(',').filter(|line| !line.is_empty()).map(|line| format!("{line}\n")).collect();
-    sha256(&baked::key_parts(baked::text(ptx), &lines))
+    let image = if fatbin::is_fatbin(image) { image } else { baked::text(image) };
+    sha256(&baked::key_parts(image, &lines))
 }

@@ -153,6 +153,8 @@ numbered! {
         Null = "null pointer",
         /// A library that isn't loaded in the context yet, although it is loaded in the process.
         Library = "library",
+        /// A fatbin whose PTX the driver compiles, because it has no machine code for the device.
+        FatbinOfPtx = "fatbin of PTX",
     }
 }
 
@@ -172,7 +174,7 @@ numbered! {
 impl Format {
     /// Returns whether the driver compiles images of this format.
     pub fn is_compiled(self) -> bool {
-        self == Format::Ptx
+        matches!(self, Format::Ptx | Format::FatbinOfPtx)
     }
 }
 

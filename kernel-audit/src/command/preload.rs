@@ -273,7 +273,7 @@ fn late(audit: &Audit, process: &Process, unpreloadable: &mut BTreeSet<String>) 
 /// Returns the PTX that an event loaded.
 fn ptx(event: &Event) -> Option<Ptx> {
     let image = event.subject.image().filter(|_| event.kind == Kind::Image && event.result == 0)?;
-    let is_ptx = matches!(image.format, record::Format::Ptx | record::Format::Baked);
+    let is_ptx = image.format.is_compiled() || image.format == record::Format::Baked;
     let plain = || image.origin.parse().map(|origin| Ptx::new("", origin));
     is_ptx.then(|| image.origin.parse().or_else(|_| plain()).ok())?
 }

@@ -8,6 +8,7 @@ use std::process::Command;
 
 use kernel_audit::preload::{Preload, baked_file};
 use kernel_registry_command::bake::{Entry, read, write};
+use kernel_registry_cuda::fatbin;
 use serde_json::Value;
 use tests::scratch_folder;
 
@@ -99,6 +100,71 @@ fn machine_code_is_loaded_in_place_of_ptx() {
     audit(&["--preload", both, "--record", both], &["python3", "-c", &program]);
     assert_eq!(Preload::read(&file).unwrap().ptx, preload.ptx);
     assert_eq!(text(&run("--preload", &file).0.stdout), "7 7 7 1 7");
+}
+
+/// Loads the fatbin in a file as a module and as a library, which runs on all devices, and prints what their kernels store.
+const OF_FATBIN: &str = r"
+import os
+host = ctypes.c_void_p()
+assert cuda.cuMemHostAlloc(ctypes.byref(host), ctypes.c_size_t(4), 2) == 0
+CODE = open(os.environ['FATBIN'], 'rb').read()
+def stored(function):
+    args = (ctypes.c_void_p * 1)(ctypes.addressof(host))
+    assert cuda.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, None, args, None) == 0
+    assert cuda.cuCtxSynchronize() == 0
+    return ctypes.c_uint32.from_address(host.value).value
+module, function, library, kernel = (ctypes.c_void_p() for _ in range(4))
+assert cuda.cuModuleLoadData(ctypes.byref(module), CODE) == 0
+assert cuda.cuModuleGetFunction(ctypes.byref(function), module, b'store') == 0
+assert cuda.cuLibraryLoadData(ctypes.byref(library), CODE, None, None, 0, None, None, 0) == 0
+assert cuda.cuLibraryGetKernel(ctypes.byref(kernel), library, b'store') == 0
+print(stored(function), stored(kernel))
+";
+
+#[test]
+fn machine_code_is_loaded_in_place_of_a_fatbin_of_ptx() {
+    needs_python!();
+    let ptx = |target: &str, stored: u32| {
+        format!(
+            ".version 8.0\n.target {target}\n.address_size 64\n.visible .entry store(.param .u64 out) {{ .reg .b64 %a; ld.param.u64 %a, [out]; \
+             st.global.u32 [%a], {stored}; ret; }}\n"
+        )
+    };
+    let (older, newer, other) = (ptx("sm_75", 2), ptx("sm_80", 1), ptx("sm_120", 3));
+    let part = |sm, text: &'static str| fatbin::Part {
+        kind: fatbin::Kind::Ptx,
+        sm,
+        flags: 0,
+        bytes: text.as_bytes(),
+    };
+    let [older, newer, other] = [older, newer, other].map(|text| &*text.leak());
+    let fatbin = fatbin::write(&[part(75, older), part(120, other), part(80, newer)]);
+    let path = tests::file("ptx.fatbin", &fatbin);
+    let file = scratch_folder().join("fatbin.preload");
+    let program = format!("import os; os.environ['FATBIN'] = {:?}\n{OF_FATBIN}", path.to_str().unwrap());
+    let program = python(&program);
+    let run = |option| audit(&options(option, &file), &["python3", "-c", &program]);
+    let formats = |report: &Value| {
+        let loaded = events(report, "image").into_iter();
+        loaded.map(|event| event["subject"]["format"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let (output, report) = run("--record");
+    assert_eq!(text(&output.stdout), "1 1", "{}", text(&output.stderr));
+    assert!(
+        text(&output.stderr).contains("has machine code of 2 PTX images for sm_90"),
+        "{}",
+        text(&output.stderr)
+    );
+    // The first is that of the program in front.
+    assert_eq!(formats(&report), ["PTX", "fatbin of PTX", "fatbin of PTX"]);
+    change(&file, |_| {});
+    let (output, report) = run("--preload");
+    assert_eq!(text(&output.stdout), "7 7", "{}", text(&output.stderr));
+    assert!(!formats(&report).contains(&"fatbin of PTX".to_owned()), "{:?}", formats(&report));
+    // Other bytes are another fatbin.
+    fs::write(&path, fatbin::write(&[part(80, newer)])).unwrap();
+    let (output, _) = run("--preload");
+    assert_eq!(text(&output.stdout), "1 1", "{}", text(&output.stderr));
 }
 
 #[test]

@@ -124,9 +124,14 @@ fn load_image<T>(
     rule: Option<&'static Rule>,
     real: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    let compiles =
-        if image.format == Format::Ptx && Audit::chosen().preloads() { options.describe() } else { None };
-    let found = (is_plain || compiles.is_some()).then(|| image.content()).flatten();
+    let bytes = if is_plain || image.format != Format::File { image.content() } else { None };
+    let image = match (image.format, &bytes) {
+        (Format::Fatbin, Some(bytes)) => image.compiled(baked::is_compiled(how, bytes)),
+        _ => image,
+    };
+    let is_compiled = image.format.is_compiled() && Audit::chosen().preloads();
+    let compiles = if is_compiled { options.describe() } else { None };
+    let found = bytes.filter(|_| is_plain || compiles.is_some());
     let found = found.map(|bytes| (hash(&bytes), bytes));
     let content = found.as_ref().filter(|_| is_plain);
     let content = content.and_then(|(hash, bytes)| preload::content(how, *hash, bytes));

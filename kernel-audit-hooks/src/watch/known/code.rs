@@ -31,6 +31,14 @@ impl Image {
         Image { format: Format::Baked, ..self }
     }
 
+    /// Returns this image as one that the driver compiles, if it does.
+    pub(crate) fn compiled(self, is_compiled: bool) -> Self {
+        match self.format {
+            Format::Fatbin if is_compiled => Image { format: Format::FatbinOfPtx, ..self },
+            _ => self,
+        }
+    }
+
     pub(crate) fn content(&self) -> Option<Cow<'_, [u8]>> {
         let bytes = usize::try_from(self.bytes).ok().filter(|bytes| *bytes > 0)?;
         match self.content {

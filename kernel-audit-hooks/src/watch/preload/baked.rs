@@ -5,18 +5,36 @@ use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use kernel_registry_cuda::Target;
+use kernel_registry_cuda::{Target, fatbin};
 use kernel_registry_files::{Baked, NotUsed};
 
 use crate::options::Audit;
 use crate::preload::{How, baked_file, baked_key};
-use crate::watch::known::{contexts, devices};
+use crate::watch::known::{code, contexts, devices};
 use crate::watch::process::fork;
 use crate::watch::process::locked::Locked;
 use crate::watch::process::say::say;
 
-/// Finds machine code for PTX that is loaded with these options: of a module for the device of the current context, of a library for all devices,
+/// Returns whether the driver compiles an image that is loaded in this way.
+pub(crate) fn is_compiled(how: How, image: &[u8]) -> bool {
+    let is_fatbin_of_ptx = || {
+        let capabilities = capabilities(how).unwrap_or_default();
+        fatbin::is_fatbin(image) && fatbin::compiled_ptx(image, &capabilities).is_some()
+    };
+    code::is_ptx(image) || is_fatbin_of_ptx()
+}
+
+/// Returns the capabilities of the devices on which an image may run: that of the current context's for a module, and of all for a library,
 /// because the program may use it on each.
+fn capabilities(how: How) -> Option<Vec<(u32, u32)>> {
+    let devices: Vec<_> = match how {
+        How::Module => contexts::current_device().into_iter().collect(),
+        How::Library => devices::list()?.collect(),
+    };
+    devices.into_iter().map(devices::capability).collect()
+}
+
+/// Finds machine code for PTX, or a fatbin of it, that is loaded with these options.
 pub(crate) fn find(how: How, ptx: &[u8], options: &str) -> Option<&'static [u8]> {
     /// Code by key and hash. It's never freed, because the driver may use it as long as the process runs.
     type Read = HashMap<([u8; 32], [u8; 32]), &'static [u8]>;
@@ -25,11 +43,7 @@ pub(crate) fn find(how: How, ptx: &[u8], options: &str) -> Option<&'static [u8]>
     let key = baked_key(ptx, options);
     let mut same = baked.entries().filter(|entry| entry.key == key).peekable();
     same.peek()?;
-    let devices: Vec<_> = match how {
-        How::Module => contexts::current_device().into_iter().collect(),
-        How::Library => devices::list()?.collect(),
-    };
-    let capabilities: Vec<_> = devices.into_iter().map(devices::capability).collect::<Option<_>>()?;
+    let capabilities = capabilities(how)?;
     let fitting = same.filter_map(|entry| {
         let target: Target = entry.arch.parse().ok()?;
         let runs = |capability: &(u32, u32)| target.binary_runs_on(*capability);

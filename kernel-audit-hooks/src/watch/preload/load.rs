@@ -215,7 +215,8 @@ fn image(origin: &Origin, copy: usize) -> Result<InUse, Why> {
         How::Library => library(code),
         How::Module => module(code),
     };
-    let baked = if code::is_ptx(code) { baked::find(origin.how, code, "") } else { None };
+    let is_compiled = baked::is_compiled(origin.how, code);
+    let baked = if is_compiled { baked::find(origin.how, code, "") } else { None };
     let loaded = match baked.map(load) {
         Some(Ok(handle)) => Ok(handle),
         Some(Err(_)) => {
@@ -227,7 +228,7 @@ fn image(origin: &Origin, copy: usize) -> Result<InUse, Why> {
     let mut state = STATE.lock();
     state.loading.retain(|other| *other != this);
     let handle = loaded?;
-    let format = code::image_at(code.as_ptr().cast()).format;
+    let format = code::image_at(code.as_ptr().cast()).compiled(is_compiled).format;
     let described = record::Image { format, ..image_of(origin, &origin.to_string()) }.to_shared();
     handles::add_image(handle, described, Some(content));
     if origin.how == How::Module {
