@@ -185,7 +185,8 @@ def recorded(container, user, name, preload):
     into = {"--preload": "--record", container.preload: preload}
     yield from serve(container, user, name, [into.get(word, word) for word in container.entrypoint])
     # Without a late load here, the preloaded service would prove nothing.
-    if not Path(preload).exists() or "    second\n" not in Path(preload).read_text():
+    file = Path(preload, "late.preload") if Path(preload).is_dir() else Path(preload)
+    if not file.exists() or "    second\n" not in file.read_text():
         yield "`second` was not late"
 
 

@@ -29,6 +29,9 @@ pub(crate) const DEFAULT_HANG_AFTER: f64 = 5.0;
 /// Stands in the name of a file for the number of a process: each process gets a file.
 pub(crate) const PID: &str = "{pid}";
 
+/// The name of a preload in its folder.
+pub(crate) const PRELOAD: &str = "late.preload";
+
 /// The command line of the audit.
 #[derive(Args)]
 #[command(after_help = ABOUT, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, disable_help_subcommand = true)]
@@ -101,8 +104,9 @@ pub(crate) struct Run {
     #[arg(long, value_name = "NUMBER", default_value_t = 65_536, value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
     pub(crate) events: u32,
 
-    /// Load what this file names as soon as the program has a context. If it cannot be read, that is a warning
-    #[arg(long, value_name = "FILE")]
+    /// Load what this file names as soon as the program has a context. If it cannot be read, that is a warning. A folder has it in the file
+    /// late.preload
+    #[arg(long, value_name = "FILE", value_parser = PathBufValueParser::new().map(file_in_folder))]
     pub(crate) preload: Option<PathBuf>,
 
     /// When: with the context, or when the program calls `kernel_registry_audit_preload()`
@@ -149,7 +153,7 @@ pub(crate) struct Reports {
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
 
-    /// Write what was late to this file, for `--preload`; with what is preloaded or merged
+    /// Write what was late to this file, or to late.preload in this folder, for `--preload`; with what is preloaded or merged
     #[arg(long, value_name = "FILE", value_parser = PathBufValueParser::new().try_map(file))]
     pub(crate) record: Option<PathBuf>,
 
@@ -161,7 +165,7 @@ pub(crate) struct Reports {
 /// Reports on records.
 #[derive(Args)]
 pub(crate) struct Merge {
-    /// Records, or folders with records; with `--record` also files whose names end in .preload
+    /// Records, or folders with records; with `--record` also files whose names end in .preload, or their folders
     #[arg(required = true, value_name = "RECORD")]
     pub(crate) records: Vec<PathBuf>,
 
@@ -172,8 +176,8 @@ pub(crate) struct Merge {
 /// Compiles PTX ahead of time.
 #[derive(Args)]
 pub(crate) struct Bake {
-    /// The preload. The machine code goes to a file beside it, FILE.baked, which `--preload FILE` uses
-    #[arg(value_name = "FILE")]
+    /// The preload, or its folder. The machine code goes to a file beside it, FILE.baked, which `--preload FILE` uses
+    #[arg(value_name = "FILE", value_parser = PathBufValueParser::new().map(file_in_folder))]
     pub(crate) preload: PathBuf,
 
     /// Compile for this architecture, such as sm_90; several times for several
@@ -238,8 +242,14 @@ fn file(path: PathBuf) -> Result<PathBuf, &'static str> {
     if path.as_os_str() == "-" {
         Err("name a file: copies of images go to a folder beside it")
     } else {
-        Ok(path)
+        Ok(file_in_folder(path))
     }
+}
+
+/// Returns the preload in a folder. Other paths are those of preloads themselves.
+fn file_in_folder(path: PathBuf) -> PathBuf {
+    let is_folder = path.as_os_str().as_encoded_bytes().ends_with(b"/") || path.is_dir();
+    if is_folder { path.join(PRELOAD) } else { path }
 }
 
 /// Returns the path of a file, or of a file for each process. Refuses [`PID`] where it can't make several files.

@@ -4,6 +4,7 @@ use std::env;
 use std::ffi::OsString;
 use std::fmt;
 
+use super::cli::PRELOAD;
 use crate::record::Report;
 
 /// How a program was run, for commands that run it again.
@@ -59,7 +60,6 @@ impl HowRun {
 
     /// Returns what ends a hang, or prevents a late load, without a change to the program.
     pub(crate) fn cure(&self, report: &Report, hangs: bool) -> Cure {
-        const FILE: &str = "late.preload";
         let HowRun { tool, program, preload, .. } = self;
         let program =
             if program.is_empty() { from_record(report.known_command()) } else { shortened(program) };
@@ -78,10 +78,10 @@ impl HowRun {
         Cure {
             what: "record what is late, and load it at the start",
             commands: vec![
-                format!("{tool}{ends} --record {FILE}{before} {program}"),
-                format!("{tool} --preload {FILE} {program}"),
+                format!("{tool}{ends} --record {PRELOAD}{before} {program}"),
+                format!("{tool} --preload {PRELOAD} {program}"),
             ],
-            again: again(FILE),
+            again: again(PRELOAD),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use kernel_registry_command::terminal;
 
-use super::cli::Merge;
+use super::cli::{Merge, PRELOAD};
 use super::failure::Failure;
 use super::files::is_output;
 use super::how_run::HowRun;
@@ -24,8 +24,12 @@ pub(crate) fn merge(options: &Merge, words: &str) -> Result<(), Failure> {
     let mut empty = Vec::new();
     for path in &options.records {
         if path.is_dir() {
-            let records = record_files(path);
-            empty.extend(Some(path).filter(|_| records.is_empty()));
+            let (records, inside) = (record_files(path), path.join(PRELOAD));
+            if inside.is_file() {
+                earlier.add(&inside)?;
+            } else if records.is_empty() {
+                empty.push(path);
+            }
             files.extend(records);
         } else if is_preload(path) {
             earlier.add(path)?;
@@ -59,7 +63,7 @@ pub(crate) fn merge(options: &Merge, words: &str) -> Result<(), Failure> {
     }
 }
 
-/// Returns whether a file is a preload, judged by its name.
+/// Returns whether a path is a preload, judged by its name, or the folder of one.
 fn is_preload(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == "preload")
+    path.extension().is_some_and(|extension| extension == "preload") || path.join(PRELOAD).is_file()
 }

@@ -18,6 +18,7 @@ use kernel_registry_files::Folder;
 use kernel_registry_format::{Needs, is_control};
 use kernel_registry_image::{newest_variant, read as read_image};
 
+use crate::command::cli::PRELOAD;
 use crate::command::failure::Failure;
 use crate::command::process::{Audit, Process, is_finding};
 use crate::command::replace::{Format, replace, replaceable, successor};
@@ -69,6 +70,9 @@ pub(crate) fn can_be_recorded(file: &Path) -> Result<(), Failure> {
     let path = absolute(file)?;
     if path.to_string_lossy().contains(is_control) {
         return Err(Failure::NoLine { path });
+    }
+    if path.file_name().is_some_and(|name| name == PRELOAD) {
+        let _ = path.parent().map(Folder::create);
     }
     let (folder, name) = replaceable(file, Format::Preload).map_err(Failure::not_written(file))?;
     successor(&folder, &name).map_err(Failure::not_written(file))?;

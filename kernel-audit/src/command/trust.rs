@@ -1,10 +1,13 @@
 //! Checks that no other user can choose where this user writes. In a folder where everybody may create files, such as
 //! `/tmp`, another user can create a link or a folder first.
 
+use std::fs::Permissions;
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use kernel_registry_files::Folder;
+use tempfile::Builder;
 
 use crate::command::failure::Failure;
 
@@ -26,6 +29,13 @@ pub(crate) fn own_folder(folder: &Path) -> Result<PathBuf, String> {
     folder.map(|folder| folder.path().to_owned()).map_err(|error| error.to_string())
 }
 
+/// Makes temporary folders to which no other user can write, whatever the umask: results are kept nowhere else.
+pub(crate) fn temporary() -> Builder<'static, 'static> {
+    let mut builder = Builder::new();
+    builder.permissions(Permissions::from_mode(0o755));
+    builder
+}
+
 /// Returns the effective id of this process's user.
 pub(crate) fn user() -> u32 {
     // SAFETY: the call only returns a number.
@@ -34,8 +44,8 @@ pub(crate) fn user() -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::{self, Permissions, set_permissions};
-    use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+    use std::fs::{self, set_permissions};
+    use std::os::unix::fs::{MetadataExt, chown, symlink};
 
     use super::*;
 

@@ -5,13 +5,13 @@ mod loader;
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown, lchown, symlink};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use kernel_audit::preload::{Preload, images};
-use tests::scratch_folder;
+use tests::{cargo_kernels_command, scratch_folder};
 
 use super::{events, simulated, text};
 use client::{Client, KERNEL, build, programs};
@@ -282,6 +282,34 @@ fn a_program_that_was_given_a_result_is_compiled_once_it_is_used_otherwise() {
         client.record();
         assert_eq!(Preload::read(&client.file()).unwrap().compiled.len(), 1);
     }
+}
+
+/// One folder has everything, and can be carried elsewhere. Its files are trusted although the umask lets others write.
+#[test]
+fn a_folder_holds_what_was_recorded() {
+    let client = Client::new(&[KERNEL]);
+    let plain = client.plain();
+    let [folder, moved, both] = ["new/warm", "moved", "both"].map(|name| client.folder.join(name));
+    let run = |option: &str, folder: &Path| {
+        let mut command = Command::new("sh");
+        command.args(["-c", "umask 0; exec \"$@\"", "sh"]).arg(simulated().get_program());
+        command.args(simulated().get_args()).arg(option).arg(folder).arg("--");
+        client.configure(&mut command);
+        let output = command.output().unwrap();
+        assert_eq!(text(&output.stdout), plain, "{}", text(&output.stderr));
+        text(&output.stderr).to_owned()
+    };
+    let said = run("--record", &folder.join(""));
+    assert!(said.contains("/new/warm/late.preload` has ") && said.contains("1 result of NVRTC"), "{said}");
+    fs::rename(&folder, &moved).unwrap();
+    run("--preload", &moved);
+    assert_eq!(client.compiled(), 0);
+    fs::create_dir(&both).unwrap();
+    let mut command = cargo_kernels_command();
+    let output = command.args(["audit", "merge", "--record"]).args([&both, &moved]).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    run("--preload", &both);
+    assert_eq!(client.compiled(), 0);
 }
 
 #[test]

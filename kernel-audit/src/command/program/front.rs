@@ -12,11 +12,10 @@ use std::path::{Path, PathBuf};
 
 use kernel_registry_command::folder;
 use kernel_registry_command::libraries;
-use tempfile::Builder;
 
 use crate::command::failure::Failure;
 use crate::command::file_system::may_execute;
-use crate::command::trust::{own_folder, user};
+use crate::command::trust::{own_folder, temporary, user};
 use crate::kept::Digest;
 
 /// The name of the parent folder, which remains.
@@ -53,7 +52,7 @@ impl Front {
         // with its machine's.
         let prefix = host().replace(|c: char| !c.is_ascii_alphanumeric(), "") + "-";
         remove_left(parent, &prefix);
-        let folder = Builder::new().prefix(NEW).rand_bytes(12).tempdir_in(parent).map_err(in_words)?;
+        let folder = temporary().prefix(NEW).rand_bytes(12).tempdir_in(parent).map_err(in_words)?;
         let lock = File::open(&folder).map_err(in_words)?;
         // An error does not matter: where nothing can be locked, nothing is removed either.
         let _ = lock.try_lock();

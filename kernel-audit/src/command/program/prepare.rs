@@ -19,7 +19,7 @@ use crate::command::cli::{DEFAULT_HANG_AFTER, Run};
 use crate::command::failure::Failure;
 use crate::command::how_run::{HowRun, quoted};
 use crate::command::process::{IMAGES, Own};
-use crate::command::trust::{absolute, followed};
+use crate::command::trust::{absolute, followed, temporary};
 use crate::command::{libraries, preload};
 use crate::preload::Preload;
 use crate::variables;
@@ -106,8 +106,9 @@ fn records_folder(options: &Run, front: &Front) -> Result<(PathBuf, Option<TempD
         None => {
             let in_words = |source| Failure::NoTemporary { folder: env::temp_dir(), source };
             // A service may have no other folder that takes files.
+            let folder = temporary();
             let temporary =
-                tempfile::tempdir().or_else(|_| tempfile::tempdir_in(front.path())).map_err(in_words)?;
+                folder.tempdir().or_else(|_| folder.tempdir_in(front.path())).map_err(in_words)?;
             (front.link(temporary.path())?, Some(temporary))
         }
     };
