@@ -1,6 +1,8 @@
-"""What programs share that answer requests: each prints digests of its answers, and the milliseconds of each to standard error."""
+"""What programs share that answer requests: each prints digests of its answers, and the milliseconds of each to standard error. With REHEARSE=1
+they rehearse before."""
 import hashlib
 import json
+import os
 import sys
 import time
 
@@ -9,6 +11,11 @@ import torch
 
 def answer(request, of):
     """Answers one request after another, and prints what each returned."""
+    if os.environ.get("REHEARSE"):
+        import kernel_audit
+
+        for step in kernel_audit.rehearse().wait():
+            print(*step[:2], f"{1000 * step.seconds:.0f} ms", step.error or "", file=sys.stderr)
     took = []
     for arguments in of:
         torch.manual_seed(7)

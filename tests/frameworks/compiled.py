@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Runs programs as they are, with `kernel-audit --record`, and with `--preload`, and compares what they print, what is compiled in them, and for how long.
 
-    tests/frameworks/compiled.py PATH/TO/kernel-audit [--sim] [--runs 5] [PROGRAM ..]
+    tests/frameworks/compiled.py PATH/TO/kernel-audit [--sim] [--runs 5] [--keep-caches] [PROGRAM ..]
 
 A program is a file beside this one, without `.py`, with its arguments: `"ptx_ops FOLDER"`. Caches of the driver and of frameworks are empty
-in each run.
+in each run; with `--keep-caches` those of frameworks are filled, as an image ships them.
 
 Without a GPU, `--sim` runs `nvrtc_ops.py`, which needs NVRTC only: `pip install nvidia-cuda-nvrtc`.
 """
@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-PROGRAMS = ["nvrtc_ops", "torch_ops", "convnext_ops", "attention_ops", "whisper_ops", "unet_ops", "fatbin_ops", "compile_ops", "triton_add", "cupy_ops", "jax_ops"]
+PROGRAMS = ["nvrtc_ops", "torch_ops", "convnext_ops", "attention_ops", "whisper_ops", "unet_ops", "server_ops", "fatbin_ops", "compile_ops", "triton_add", "cupy_ops", "jax_ops"]
 
 
 def execute(command, folder):
@@ -46,22 +46,26 @@ def compiled(report):
     )
 
 
-def measure(tool, options, runs, name):
+def measure(tool, options, name):
     program, *arguments = name.split()
     command = [sys.executable, str(HERE / "memory.py"), str(HERE / f"{program}.py"), *arguments]
+    audit, runs = [tool, "--slow", "10000", *(["--sim"] if options.sim else [])], options.runs
     rows, outputs = [], []
     with tempfile.TemporaryDirectory() as scratch:
         scratch = Path(scratch)
         file, report = scratch / "late.preload", scratch / "report.json"
+        folder = lambda name: scratch / ("caches" if options.keep_caches else name)
+        if options.keep_caches:
+            execute(command, folder(""))
         for run in range(runs):
-            done, plain = execute(command, scratch / f"plain{run}")
+            done, plain = execute(command, folder(f"plain{run}"))
             outputs.append((done.returncode, done.stdout))
             before = done
             if run == 0:
-                done, _ = execute([tool, *options, "--record", str(file), "--json", str(report), "--", *command], scratch / "recorded")
+                done, _ = execute([*audit, "--record", str(file), "--json", str(report), "--", *command], folder("recorded"))
                 outputs.append((done.returncode, done.stdout))
                 nvrtc, driver, _ = compiled(report)
-            done, preloaded = execute([tool, *options, "--preload", str(file), "--json", str(report), "--", *command], scratch / f"preloaded{run}")
+            done, preloaded = execute([*audit, "--preload", str(file), "--json", str(report), "--", *command], folder(f"preloaded{run}"))
             outputs.append((done.returncode, done.stdout))
             again, driver_again, kept = compiled(report)
             # Nothing was kept: then NVRTC is not watched, and has compiled what it compiled in the recorded run.
@@ -93,11 +97,11 @@ def main():
     parser.add_argument("tool")
     parser.add_argument("--sim", action="store_true")
     parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--keep-caches", action="store_true")
     parser.add_argument("programs", nargs="*")
     options = parser.parse_intermixed_args()
     programs = options.programs or (["nvrtc_ops"] if options.sim else PROGRAMS)
-    sim = ["--slow", "10000", *(["--sim"] if options.sim else [])]
-    results = [measure(os.path.abspath(options.tool), sim, options.runs, name) for name in programs]
+    results = [measure(os.path.abspath(options.tool), options, name) for name in programs]
     return 0 if all(results) else 1
 
 

@@ -15,8 +15,9 @@ from kernel_audit import metrics
 from kernel_audit._audit import library as _library
 from kernel_audit._events import Event, on_event
 from kernel_audit._late import LateLoads, no_late_loads
+from kernel_audit._rehearse import Rehearsal, rehearse
 
-__all__ = ["Event", "LateLoads", "is_audited", "mark", "metrics", "no_late_loads", "on_event", "preload", "ready", "section"]
+__all__ = ["Event", "LateLoads", "Rehearsal", "is_audited", "mark", "metrics", "no_late_loads", "on_event", "preload", "ready", "rehearse", "section"]
 __version__ = "@VERSION@"
 
 OnWait = Literal["refuse", "report", "defer"]
