@@ -40,7 +40,7 @@ pub use copies::keep_copy;
 pub use origin::BEGIN;
 use origin::HEADER;
 pub use origin::{How, Malformed, Origin};
-pub use ptx::{Ptx, baked_file, baked_key};
+pub use ptx::{Ptx, baked_file, baked_key, baked_key_of_entry};
 
 #[doc(inline)]
 pub use crate::kept::Digest;

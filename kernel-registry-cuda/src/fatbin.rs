@@ -46,6 +46,8 @@ pub struct Entry<'a> {
     pub packed_len: u32,
     /// Length of the decompressed payload. Only used if the payload is compressed.
     pub plain_len: u64,
+    /// The options for the compiler of PTX, such as `-maxrregcount=32`, if the header tells them.
+    pub options: Option<&'a [u8]>,
     /// The bytes of the entry, compressed or not.
     pub payload: &'a [u8],
 }
@@ -108,7 +110,8 @@ pub fn container_len(bytes: &[u8]) -> Option<usize> {
 }
 
 /// Returns the PTX in a fatbin that the driver compiles for devices of these capabilities: the newest that
-/// runs on all of them. `None` if some device runs machine code of the fatbin, or if that isn't clear.
+/// runs on all of them. `None` if some device runs machine code of the fatbin, if the PTX has options for the
+/// compiler, or if it isn't clear which PTX that is.
 pub fn compiled_ptx<'a>(fatbin: &'a [u8], capabilities: &[(u32, u32)]) -> Option<Entry<'a>> {
     let (mut newest, mut same) = (None::<Entry<'a>>, 0);
     for entry in entries(fatbin) {
@@ -128,7 +131,9 @@ pub fn compiled_ptx<'a>(fatbin: &'a [u8], capabilities: &[(u32, u32)]) -> Option
             Kind::Link | Kind::Other(_) => return None,
         }
     }
-    newest.filter(|_| same == 0 && !capabilities.is_empty())
+    // This one only prints.
+    let is_plain = |entry: &Entry<'_>| matches!(entry.options.map(<[u8]>::trim_ascii), Some(b"" | b"-v"));
+    newest.filter(|newest| same == 0 && !capabilities.is_empty() && is_plain(newest))
 }
 
 /// Iterates over the entries of all containers of a file. After an error the iteration ends.
@@ -193,7 +198,7 @@ fn entry(bytes: &[u8], container: usize) -> Result<(Entry<'_>, &[u8]), Error> {
     if (header_len as usize) < ENTRY_HEADER_LEN {
         return Err(Error::Malformed { place: ENTRY, problem: "its header is too short" });
     }
-    let (_, rest) = split(ENTRY, bytes, header_len.into())?;
+    let (whole, rest) = split(ENTRY, bytes, header_len.into())?;
     let (payload, rest) = split(ENTRY, rest, u64::from_le_bytes(array(header, 8)))?;
     let kind = match u16::from_le_bytes(array(header, 0)) {
         1 => Kind::Ptx,
@@ -210,9 +215,23 @@ fn entry(bytes: &[u8], container: usize) -> Result<(Entry<'_>, &[u8]), Error> {
         flags: u64::from_le_bytes(array(header, 40)),
         packed_len: u32::from_le_bytes(array(header, 16)),
         plain_len: u64::from_le_bytes(array(header, 56)),
+        options: options(whole),
         payload,
     };
     Ok((entry, rest))
+}
+
+/// Returns the options in the header of an entry.
+fn options(header: &[u8]) -> Option<&[u8]> {
+    let at = u32::from_le_bytes(array(header, 20)) as usize;
+    // The place, and the length. A header without them names none, or its end.
+    if at == 0 || at == header.len() {
+        return Some(&[]);
+    }
+    header.get(at..)?.get(..8)?;
+    let begin = u32::from_le_bytes(array(header, at)) as usize;
+    let length = u32::from_le_bytes(array(header, at + 4)) as usize;
+    header.get(begin..)?.get(..length)
 }
 
 /// Splits off the first `len` bytes. `place` names the part in the error.
@@ -267,6 +286,24 @@ mod tests {
         let mut cut = write(&[ptx(80)]);
         cut.pop();
         assert!(compiled_ptx(&cut, &hopper).is_none());
+
+        // As nvcc writes options: behind the header are their place, their length, and the text.
+        let with_options = |options: &[u8]| {
+            let mut fatbin = write(&[ptx(80)]);
+            let before = usize::from(fatbin[HEADER_LEN + 4]);
+            let room = 8 + options.len().next_multiple_of(8);
+            let place = [0x48_u32, options.len() as u32].map(u32::to_le_bytes).concat();
+            let padded = options.iter().copied().chain([0; 8]).take(room - 8);
+            let place_of_options = HEADER_LEN + ENTRY_HEADER_LEN..HEADER_LEN + before;
+            fatbin.splice(place_of_options, place.into_iter().chain(padded));
+            fatbin[8] = (fatbin.len() - HEADER_LEN) as u8;
+            fatbin[HEADER_LEN + 4] = (ENTRY_HEADER_LEN + room) as u8;
+            fatbin[HEADER_LEN + 20] = ENTRY_HEADER_LEN as u8;
+            assert_eq!(entries(&fatbin).next().unwrap().unwrap().options, Some(options));
+            compiled_ptx(&fatbin, &hopper).is_some()
+        };
+        assert!(with_options(b"") && with_options(b"-v  "));
+        assert!(!with_options(b" -maxrregcount=32 ") && !with_options(b"-O1  "));
     }
 
     /// Returns a container with two empty entries, of these kinds.

@@ -102,18 +102,16 @@ pub fn ptx_of_fatbin(image: &[u8]) -> Result<Vec<String>, Error> {
     Ok(texts)
 }
 
-/// Returns the PTX text that the driver compiles for a device of this capability, unpacked. `None` if the
-/// fatbin has machine code for it, or nothing that runs there.
+/// Returns the PTX text of an entry, unpacked.
 ///
 /// # Errors
 ///
 /// Fails if the text can't be unpacked.
-pub fn compiled_ptx(fatbin: &[u8], capability: (u32, u32)) -> Result<Option<Vec<u8>>, Error> {
-    let Some(entry) = fatbin::compiled_ptx(fatbin, &[capability]) else { return Ok(None) };
-    let mut text = plain(&entry, &mut Budget::for_file(fatbin))?.into_owned();
+pub fn ptx_of_entry(entry: &Entry<'_>) -> Result<Vec<u8>, Error> {
+    let mut text = plain(entry, &mut Budget::for_file(entry.payload))?.into_owned();
     // It's padded by zeros.
     text.truncate(text.iter().position(|byte| *byte == 0).unwrap_or(text.len()));
-    Ok(Some(text))
+    Ok(text)
 }
 
 fn entries(image: &[u8]) -> Result<Vec<Entry<'_>>, Error> {

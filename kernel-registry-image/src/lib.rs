@@ -63,7 +63,7 @@ mod variant;
 pub use cuda_type::CudaType;
 pub use entry::{Entry, Limits, ParamLayout, Resources};
 pub use error::Error;
-pub use fatbin::{compiled_ptx, newest_variant, ptx_of_fatbin};
+pub use fatbin::{newest_variant, ptx_of_entry, ptx_of_fatbin};
 pub use find::FindError;
 pub use image::{Image, ImageKind, Unread};
 pub use kernel_registry_cuda::{InvalidTarget, Portability, Target};

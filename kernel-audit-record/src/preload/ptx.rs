@@ -57,10 +57,18 @@ pub fn baked_file(preload: &Path) -> PathBuf {
     file.into()
 }
 
-/// Returns the key of the machine code that this PTX, or the PTX in this fatbin, compiles to with these comma-separated options.
-pub fn baked_key(image: &[u8], options: &str) -> [u8; 32] {
+/// Returns the key of the machine code that this PTX compiles to with these comma-separated options.
+pub fn baked_key(ptx: &[u8], options: &str) -> [u8; 32] {
+    key(baked::text(ptx), options)
+}
+
+/// Returns the key of the machine code that the PTX of a fatbin's entry compiles to. Devices compile different entries of a fatbin.
+pub fn baked_key_of_entry(entry: &fatbin::Entry<'_>, options: &str) -> [u8; 32] {
+    key(entry.payload, options)
+}
+
+fn key(code: &[u8], options: &str) -> [u8; 32] {
     let lines: String =
         options.split(',').filter(|line| !line.is_empty()).map(|line| format!("{line}\n")).collect();
-    let image = if fatbin::is_fatbin(image) { image } else { baked::text(image) };
-    sha256(&baked::key_parts(image, &lines))
+    sha256(&baked::key_parts(code, &lines))
 }

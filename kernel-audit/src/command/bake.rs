@@ -1,38 +1,33 @@
 //! Makes machine code of the PTX that a preload names, in a file beside it: with the driver's linker after a recorded run, or ahead of time for GPUs that are
 //! not there.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::rc::Rc;
 use std::time::Instant;
 
 use kernel_registry_command::bake::{Entry, Job, Update};
 use kernel_registry_command::compiler::{Compiler, Options};
 use kernel_registry_command::driver::{Answer, Library};
 use kernel_registry_command::{Failure as Shared, many, terminal, with_causes};
-use kernel_registry_cuda::{Portability, Target, fatbin};
-use kernel_registry_image::{compiled_ptx, read as read_image};
+use kernel_registry_cuda::fatbin::{self, Kind};
+use kernel_registry_cuda::{Portability, Target};
+use kernel_registry_image::{ptx_of_entry, read as read_image};
 
 use crate::command::cli::Bake;
 use crate::command::failure::Failure;
 use crate::command::preload::{self, content};
 use crate::command::report::words::Time;
-use crate::preload::{Preload, Ptx, baked_file, baked_key};
+use crate::preload::{Preload, Ptx, baked_file, baked_key, baked_key_of_entry};
 
-/// PTX that a preload names, or a fatbin of PTX, with its bytes.
+/// PTX that a preload names, or that's in a fatbin that it names.
 struct Image {
     key: [u8; 32],
     options: Options,
-    bytes: Vec<u8>,
+    text: Vec<u8>,
     name: String,
-}
-
-/// The compilation of an image.
-struct Compilation<'i> {
-    image: &'i Image,
-    /// What the driver would compile.
-    text: Cow<'i, [u8]>,
-    arch: Target,
+    /// The fatbin that has it, and where.
+    fatbin: Option<(Rc<[u8]>, usize)>,
 }
 
 /// Compiles the PTX that a preload names for some architectures.
@@ -45,15 +40,16 @@ pub(super) fn bake(options: &Bake) -> Result<(), Failure> {
     let file = baked_file(path);
     let mut update = update(&file, &images)?;
     let compiler = Compiler::find().map_err(|source| Shared::NoCompiler { source })?;
-    let of_image = |image| options.arch.iter().filter_map(move |arch| Compilation::of_image(image, *arch));
-    let mut missing: Vec<_> = images.iter().flat_map(of_image).collect();
-    missing.retain(|job| update.find(&job.image.key, job.arch, compiler.name()).is_none());
     // Images with the same options are compiled in parallel.
     let mut jobs = BTreeMap::<String, (Options, Vec<Job<'_>>)>::new();
-    for Compilation { image, text, arch } in &missing {
-        let Image { key, options, ref name, .. } = **image;
-        let (_, jobs) = jobs.entry(options.lines()).or_insert((options, Vec::new()));
-        jobs.push(Job { name, key, text, arch: *arch, may_fail: false });
+    for image in &images {
+        for arch in options.arch.iter().filter_map(|arch| image.arch(*arch)) {
+            if update.find(&image.key, arch, compiler.name()).is_none() {
+                let Image { key, options, ref text, ref name, .. } = *image;
+                let (_, jobs) = jobs.entry(options.lines()).or_insert((options, Vec::new()));
+                jobs.push(Job { name, key, text, arch, may_fail: false });
+            }
+        }
     }
     let made = jobs.values().flat_map(|(options, jobs)| update.compile(&compiler, *options, jobs));
     let compiled = made.filter(|(code, _)| code.is_some()).count();
@@ -134,14 +130,14 @@ fn link_missing<'a>(library: &Library, images: &'a [Image], entries: &[Entry]) -
             entry.key == image.key && entry.target().is_some_and(runs)
         })
     };
-    let missing = images.iter().filter(|image| !has_code(image));
-    let missing: Vec<_> = missing.filter_map(|image| Compilation::of_image(image, arch)).collect();
+    let missing = images.iter().filter(|image| image.fatbin.is_none() || image.arch(arch).is_some());
+    let missing: Vec<_> = missing.filter(|image| !has_code(image)).collect();
     if missing.is_empty() {
         return Ok(Linked { arch, compiler, codes: Vec::new() });
     }
-    let link = |Compilation { image, text, .. }: Compilation<'a>| {
+    let link = |image: &'a Image| {
         let Options { max_registers, level } = image.options;
-        (image, library.link(&text, max_registers, level))
+        (image, library.link(&image.text, max_registers, level))
     };
     let codes = device.in_context(|_| Ok(missing.into_iter().map(link).collect()))?;
     Ok(Linked { arch, compiler, codes })
@@ -154,10 +150,20 @@ fn images(preload: &Preload) -> Vec<Image> {
     for Ptx { options, origin, .. } in &preload.ptx {
         let path = Path::new(&origin.path);
         match content(path, origin).zip(compiler_options(options)) {
-            Some((bytes, known)) => {
-                let kind = if fatbin::is_fatbin(&bytes) { "fatbin of PTX" } else { "PTX" };
-                let name = format!("{kind} of {} bytes of `{}`", origin.bytes, path.display());
-                images.push(Image { key: baked_key(&bytes, options), options: known, bytes, name });
+            Some((bytes, known)) if fatbin::is_fatbin(&bytes) => {
+                let bytes = Rc::from(bytes);
+                let name = format!("PTX of a fatbin of {} bytes of `{}`", origin.bytes, path.display());
+                images.extend(of_fatbin(&bytes, options, known, &name));
+            }
+            Some((text, known)) => {
+                let name = format!("PTX of {} bytes of `{}`", origin.bytes, path.display());
+                images.push(Image {
+                    key: baked_key(&text, options),
+                    options: known,
+                    text,
+                    name,
+                    fatbin: None,
+                });
             }
             None => _ = missing.insert(origin.path.clone()),
         }
@@ -190,16 +196,42 @@ fn update<'p>(file: &'p Path, images: &[Image]) -> Result<Update<'p>, Failure> {
     Ok(Update::begin(file, |key| images.iter().any(|image| image.key == *key))?)
 }
 
-impl<'i> Compilation<'i> {
-    /// Compiles for an architecture, so that the code runs there: PTX for `sm_90a` is compiled for nothing else. `None` if it does not run there.
-    fn of_image(image: &'i Image, arch: Target) -> Option<Self> {
-        let text = match fatbin::is_fatbin(&image.bytes) {
-            true => compiled_ptx(&image.bytes, arch.capability()).ok()??.into(),
-            false => Cow::Borrowed(&*image.bytes),
+/// Returns the PTX images of a fatbin.
+fn of_fatbin(bytes: &Rc<[u8]>, options: &str, known: Options, name: &str) -> Vec<Image> {
+    let mut images = Vec::new();
+    for entry in fatbin::entries(bytes).filter_map(Result::ok).filter(|entry| entry.kind == Kind::Ptx) {
+        let (key, name) = (baked_key_of_entry(&entry, options), format!("{name} for {}", entry.target()));
+        match ptx_of_entry(&entry) {
+            Ok(text) => {
+                let fatbin = Some((bytes.clone(), place(bytes, &entry)));
+                images.push(Image { key, options: known, text, name, fatbin });
+            }
+            Err(why) => terminal::say(format_args!("warning: {name} gets no machine code: {why}")),
+        }
+    }
+    images
+}
+
+/// Returns where the code of an entry is in its fatbin.
+fn place(fatbin: &[u8], entry: &fatbin::Entry<'_>) -> usize {
+    entry.payload.as_ptr().addr() - fatbin.as_ptr().addr()
+}
+
+impl Image {
+    /// The architecture to compile for, so that the code runs on this one: PTX for `sm_90a` is compiled for nothing else. `None` if it does not run there,
+    /// or if the driver compiles other PTX of the fatbin.
+    fn arch(&self, arch: Target) -> Option<Target> {
+        let image = read_image(&self.text).ok()?;
+        let own = image.variants.first()?.target;
+        let chosen = match own.portability {
+            Portability::Forward => own.jit_runs_on(arch.capability()).then_some(arch),
+            _ => own.jit_runs_on(arch.capability()).then_some(own),
         };
-        let own = read_image(&text).ok()?.variants.first()?.target;
-        let runs = own.jit_runs_on(arch.capability());
-        let arch = if own.portability == Portability::Forward { arch } else { own };
-        runs.then_some(Compilation { image, text, arch })
+        chosen.filter(|arch| {
+            self.fatbin.as_ref().is_none_or(|(fatbin, at)| {
+                let entry = fatbin::compiled_ptx(fatbin, &[arch.capability()]);
+                entry.is_some_and(|entry| place(fatbin, &entry) == *at)
+            })
+        })
     }
 }

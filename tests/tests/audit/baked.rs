@@ -131,6 +131,7 @@ fn machine_code_is_loaded_in_place_of_a_fatbin_of_ptx() {
         )
     };
     let (older, newer, other) = (ptx("sm_75", 2), ptx("sm_80", 1), ptx("sm_120", 3));
+    let newest: &str = ptx("sm_89", 2).leak();
     let part = |sm, text: &'static str| fatbin::Part {
         kind: fatbin::Kind::Ptx,
         sm,
@@ -161,8 +162,26 @@ fn machine_code_is_loaded_in_place_of_a_fatbin_of_ptx() {
     let (output, report) = run("--preload");
     assert_eq!(text(&output.stdout), "7 7", "{}", text(&output.stderr));
     assert!(!formats(&report).contains(&"fatbin of PTX".to_owned()), "{:?}", formats(&report));
-    // Other bytes are another fatbin.
-    fs::write(&path, fatbin::write(&[part(80, newer)])).unwrap();
+    // Which of the texts is compiled depends on the device.
+    let run_on = |devices: &str, option| {
+        let mut command = simulated();
+        command.env("KERNEL_REGISTRY_SIM_DEVICES", devices).args(options(option, &file));
+        let output = command.args(["--", "python3", "-c", &program]).output().unwrap();
+        text(&output.stdout).to_owned()
+    };
+    assert_eq!(
+        (run_on("l4", "--preload"), run_on("l4,a100", "--preload")),
+        ("1 1".to_owned(), "1 1".to_owned())
+    );
+    fs::write(&path, fatbin::write(&[part(80, newer), part(89, newest)])).unwrap();
+    assert_eq!(run_on("a100", "--record"), "1 1");
+    change(&file, |_| {});
+    assert_eq!(
+        (run_on("a100", "--preload"), run_on("l4", "--preload")),
+        ("7 7".to_owned(), "2 2".to_owned())
+    );
+    // Another text isn't the one that was recorded.
+    fs::write(&path, fatbin::write(&[part(80, format!("{newer}\n//").leak())])).unwrap();
     let (output, _) = run("--preload");
     assert_eq!(text(&output.stdout), "1 1", "{}", text(&output.stderr));
 }

@@ -319,6 +319,7 @@ fn programs_whose_texts_are_decoded_by_their_own_function_are_kept() {
         (opens, "into new memory"),
         (opens, "in one place"),
         (opens, "where they are"),
+        (opens, "without an end"),
         (linked, "into new memory"),
     ] {
         let mut client = Client {
@@ -348,6 +349,32 @@ fn programs_whose_texts_are_decoded_by_their_own_function_are_kept() {
         client.is_same_with_preload();
         assert_eq!(client.compiled(), 3, "{how}");
     }
+}
+
+#[test]
+fn an_option_that_cannot_be_decoded_fails_as_without() {
+    let client = Client {
+        option: Some("-w".to_owned()),
+        variables: vec![("ENCODED", "not -w")],
+        ..Client::new(&[KERNEL, KERNEL])
+    };
+    let plain = client.plain();
+    assert!(plain.contains("compile 5") && plain.contains("compile 0"), "{plain}");
+    assert_eq!(text(&client.record().0.stdout), plain);
+    client.is_same_with_preload();
+    assert_eq!(client.compiled(), 1);
+}
+
+#[test]
+fn a_log_that_may_quote_an_encoded_text_is_not_kept() {
+    let client = Client { variables: vec![("ENCODED", "into new memory")], ..Client::new(&["a warning"]) };
+    let (_, report) = client.record();
+    assert_eq!(
+        events(&report, "compile")[0]["reason"],
+        "NVRTC's log of it may quote its text, which is encoded"
+    );
+    client.is_same_with_preload();
+    assert_eq!(client.compiled(), 1);
 }
 
 #[test]

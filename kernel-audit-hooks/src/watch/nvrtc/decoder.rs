@@ -1,15 +1,16 @@
 //! Programs whose texts NVRTC decodes by a function of the caller: those of cuDNN's attention.
 //!
 //! `__nvrtcCPEx` isn't documented. It takes the arguments of `nvrtcCreateProgram` and a list of further ones,
-//! each with a kind. From its calls, with NVRTC 12.9 to 13.5: kind 1 is a function and kind 2 its second
+//! each with a kind. From its calls, with NVRTC 12.0 to 13.5: kind 1 is a function and kind 2 its second
 //! argument, and any other kind is an error. NVRTC calls the function for each header and the text when the
-//! program is created, and for each option when it's compiled. It compiles what the function returns, and
-//! doesn't free it.
+//! program is created, and for each option when it's compiled, until an answer is null. It copies headers
+//! and text at once, reads the options after the last call, and frees no answer.
 //!
 //! The hooks pass NVRTC a function of their own, which calls the caller's. So they know the same texts as
 //! NVRTC. Options are needed before NVRTC compiles, so the hooks decode them first, and NVRTC gets these
 //! answers: the caller's function is called as often as without the hooks, with the same texts, in the same
-//! order and thread. Decoded texts stay in memory; only their digests are written.
+//! order and thread. Encoded texts need not end with a zero, so only the caller's function reads them.
+//! Decoded texts and options stay in memory; of a result whose log may quote them, nothing is kept.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -25,8 +26,9 @@ const FUNCTION: c_int = 1;
 const ARGUMENT: c_int = 2;
 
 /// Returns a decoded text. It has two arguments as far as observed; the others are passed on.
+/// It unwinds through NVRTC and the hooks if the thread ends in it.
 type Function =
-    unsafe extern "C" fn(*const c_char, *const c_void, usize, usize, usize, usize) -> *const c_char;
+    unsafe extern "C-unwind" fn(*const c_char, *const c_void, usize, usize, usize, usize) -> *const c_char;
 
 /// A caller's function for its program.
 pub(super) struct Decoder {
@@ -39,7 +41,7 @@ pub(super) struct Decoder {
 struct Texts {
     /// What the function returned for a text at an address, in the order of NVRTC's calls.
     observed: Vec<(usize, Option<Vec<u8>>)>,
-    /// What NVRTC gets in place of a call, once each. These texts live until the next compilation.
+    /// What NVRTC gets in place of a call, once each.
     ready: Vec<Ready>,
 }
 
@@ -47,9 +49,9 @@ struct Texts {
 static TEXTS: Locked<HashMap<usize, Texts>> = Locked::new();
 
 struct Ready {
-    /// The address of the encoded text.
+    /// The addresses of the encoded text and of the answer.
     from: usize,
-    to: CString,
+    to: usize,
     is_given: bool,
 }
 
@@ -100,31 +102,34 @@ impl Decoder {
         })
     }
 
-    /// Decodes the options of a compilation. NVRTC gets these answers. `None` if the function fails.
+    /// Decodes the options of a compilation. NVRTC gets these answers. `None` if one is null, where NVRTC stops.
     ///
     /// # Safety
     ///
-    /// All are texts that end with a zero, and NVRTC would decode them now.
+    /// NVRTC would decode these texts now.
     pub(super) unsafe fn options(&self, texts: &[*const c_char]) -> Option<Vec<CString>> {
-        let mut decoded = Vec::with_capacity(texts.len());
+        let mut answers = Vec::with_capacity(texts.len());
         for text in texts {
             // SAFETY: as the caller promises.
             let answer = unsafe { (self.function)(*text, self.argument, 0, 0, 0, 0) };
-            // SAFETY: the function returns a text that ends with a zero, or null.
-            let answer = (!answer.is_null()).then(|| unsafe { CStr::from_ptr(answer) }.to_owned());
-            decoded.push((*text, answer));
+            answers.push(answer);
+            if answer.is_null() {
+                break;
+            }
         }
-        // NVRTC would stop at the first failure. It hasn't been observed.
-        let decoded = decoded.into_iter().map(|(from, to)| Some((from, to?))).collect::<Option<Vec<_>>>()?;
-        self.give(decoded.iter().map(|(from, to)| (*from, to)));
-        Some(decoded.into_iter().map(|(_, to)| to).collect())
+        self.give(texts.iter().copied().zip(answers.iter().copied()));
+        let read = |answer: *const c_char| {
+            // SAFETY: the function has returned a text that ends with a zero, or null.
+            (!answer.is_null()).then(|| unsafe { CStr::from_ptr(answer) }.to_owned())
+        };
+        answers.into_iter().map(read).collect()
     }
 
-    /// Lets NVRTC have these answers in the next compilation.
-    pub(super) fn give<'a>(&self, answers: impl Iterator<Item = (*const c_char, &'a CString)>) {
-        let ready = |(from, to): (*const c_char, &CString)| Ready {
+    /// Lets NVRTC have answers in the next compilation: pairs of an encoded text and the answer.
+    pub(super) fn give(&self, answers: impl Iterator<Item = (*const c_char, *const c_char)>) {
+        let ready = |(from, to): (*const c_char, *const c_char)| Ready {
             from: from.addr(),
-            to: to.clone(),
+            to: to.expose_provenance(),
             is_given: false,
         };
         let ready = answers.map(ready).collect();
@@ -143,7 +148,7 @@ impl Drop for Decoder {
 }
 
 /// The function that NVRTC calls.
-unsafe extern "C" fn decode(
+unsafe extern "C-unwind" fn decode(
     text: *const c_char,
     decoder: *const c_void,
     three: usize,
@@ -156,10 +161,10 @@ unsafe extern "C" fn decode(
     let ready = decoder.with(|texts| {
         let found = texts.ready.iter_mut().find(|ready| !ready.is_given && ready.from == text.addr())?;
         found.is_given = true;
-        Some(found.to.as_ptr())
+        Some(found.to)
     });
     if let Some(ready) = ready {
-        return ready;
+        return ptr::with_exposed_provenance(ready);
     }
     // SAFETY: as without the hooks.
     let answer = unsafe { (decoder.function)(text, decoder.argument, three, four, five, six) };

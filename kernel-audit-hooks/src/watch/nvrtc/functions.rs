@@ -104,7 +104,7 @@ unsafe extern "C" fn create<const NUMBER: usize>(
 }
 
 /// `__nvrtcCPEx`, with which cuDNN creates programs: see [`decoder`](super::decoder).
-unsafe extern "C" fn create_ex<const NUMBER: usize>(
+unsafe extern "C-unwind" fn create_ex<const NUMBER: usize>(
     out: *mut Handle,
     text: *const c_char,
     name: *const c_char,
@@ -160,11 +160,14 @@ unsafe fn add(
         None => Ok(unsafe { CStr::from_ptr(text) }.to_bytes().to_vec()),
     };
     // SAFETY: as the caller promises.
-    let (name, headers, names) = unsafe { (name_of(name), bytes_of(headers, count), bytes_of(names, count)) };
+    let (name, headers, names) = unsafe { (name_of(name), pointers(headers, count), pointers(names, count)) };
     let source = || {
         let (headers, names) = headers.zip(names).ok_or("its headers have no text or no name")?;
-        let headers = headers.into_iter().zip(names);
-        let headers = headers.map(|(text, name)| Ok::<_, &str>([read(text.as_ptr().cast())?, name.to_vec()]));
+        let header = |(text, name): (&*const c_char, &*const c_char)| {
+            // SAFETY: as the caller promises.
+            Ok::<_, &str>([read(*text)?, unsafe { CStr::from_ptr(*name) }.to_bytes().to_vec()])
+        };
+        let headers = headers.iter().zip(names).map(header);
         let (headers, text) = (headers.collect::<Result<_, _>>()?, read(text)?);
         Ok(Source { text, name: name.clone(), headers, is_decoded: decoder.is_some() })
     };
@@ -182,21 +185,19 @@ unsafe fn name_of(name: *const c_char) -> Option<Vec<u8>> {
     (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) }.to_bytes().to_vec())
 }
 
-/// Returns the texts of an array, or `None` for an invalid array, which NVRTC has to reject.
+/// Returns the pointers of an array, or `None` for an invalid array, which NVRTC has to reject.
 ///
 /// # Safety
 ///
-/// The array is null or has `count` pointers, each null or to a text that ends with a zero and lives for `'a`.
-unsafe fn bytes_of<'a>(texts: Texts, count: c_int) -> Option<Vec<&'a [u8]>> {
+/// The array is null or has `count` pointers, and lives for `'a`.
+unsafe fn pointers<'a>(texts: Texts, count: c_int) -> Option<&'a [*const c_char]> {
     let count = usize::try_from(count).ok()?;
     if count > 0 && texts.is_null() {
         return None;
     }
     // SAFETY: as the caller promises.
-    unsafe {
-        let texts = if count == 0 { &[] } else { slice::from_raw_parts(texts, count) };
-        texts.iter().map(|text| (!text.is_null()).then(|| CStr::from_ptr(*text).to_bytes())).collect()
-    }
+    let texts = if count == 0 { &[] } else { unsafe { slice::from_raw_parts(texts, count) } };
+    texts.iter().all(|text| !text.is_null()).then_some(texts)
 }
 
 /// `nvrtcDestroyProgram`
@@ -217,7 +218,8 @@ fn compile_after_all(number: usize, handle: Handle) {
     if let Some(real) = unsafe { real::<Compile>(number, COMPILE) } {
         let options: Vec<_> = served.options.iter().map(|option| option.as_ptr()).collect();
         if let Some(decoder) = programs::find(handle).and_then(|program| program.decoder) {
-            decoder.give(served.options.iter().map(|option| (option.as_ptr(), option)));
+            // They're decoded already.
+            decoder.give(options.iter().map(|option| (*option, *option)));
         }
         // SAFETY: the handle is the caller's, and the program passed these options before.
         unsafe { real(handle, options.len() as c_int, options.as_ptr()) };
@@ -277,16 +279,14 @@ unsafe extern "C-unwind" fn compile<const NUMBER: usize>(
     // SAFETY: the arguments are the caller's.
     let real = || unsafe { real(handle, count, options) };
     // SAFETY: the program passes `count` options.
-    if unsafe { bytes_of(options, count) }.is_none() {
-        return real();
-    }
+    let Some(options) = (unsafe { pointers(options, count) }) else { return real() };
+    let program = programs::find(handle);
+    // SAFETY: as above, and NVRTC would read them now.
+    let options = unsafe { decoded(program.as_ref(), options) };
     let no_cancel = NoCancel::new();
     if !hooks::prepare() {
         return no_cancel.except(real).0;
     }
-    let program = programs::find(handle);
-    // SAFETY: as above, and NVRTC would decode them now.
-    let options = unsafe { decoded_options(program.as_ref(), options, count) };
     let input =
         options.as_ref().map_err(|why| (*why).to_owned()).and_then(|_| cacheable_input(program.as_ref()));
     let options: Vec<_> = options.iter().flatten().map(|option| option.to_bytes()).collect();
@@ -323,19 +323,17 @@ unsafe extern "C-unwind" fn compile<const NUMBER: usize>(
     answer
 }
 
-/// Returns the options of a program's compilation, or why they aren't known.
+/// Returns the options of a program's compilation, or why they aren't known. The thread can end in a function of the program.
 ///
 /// # Safety
 ///
-/// There are as many options, and NVRTC would read them now.
-unsafe fn decoded_options(
+/// NVRTC would read these options now.
+unsafe fn decoded(
     program: Option<&Program>,
-    options: Texts,
-    count: c_int,
+    options: &[*const c_char],
 ) -> Result<Vec<CString>, &'static str> {
     // SAFETY: as the caller promises.
     unsafe {
-        let options = if count == 0 { &[] } else { slice::from_raw_parts(options, count as usize) };
         match program.and_then(|program| program.decoder.as_ref()) {
             Some(decoder) => decoder.options(options).ok_or("its options can't be decoded"),
             None => Ok(options.iter().map(|option| CStr::from_ptr(*option).to_owned()).collect()),
@@ -380,6 +378,10 @@ fn store(
         return Ok(cached);
     }
     let output = read_output(call.nvrtc, handle, &input.names).ok_or("its result can't be read")?;
+    // The log is the last part. An empty one is a zero.
+    if input.source.is_decoded && output.parts.last().is_some_and(|log| log.bytes.len() > 1) {
+        return Err("NVRTC's log of it may quote its text, which is encoded".to_owned());
+    }
     let before = observed.time.unwrap_or_default();
     let has_lines = call.options.iter().any(|option| has_lines(option));
     let mut dependencies = dependencies(observed, started, has_lines)?;

@@ -68,10 +68,8 @@ impl Input {
             return Err(why);
         }
         if let Some(option) = options.iter().find(|option| memmem::find(option, b"pch").is_some()) {
-            return Err(format!(
-                "its option `{}` shares headers with other compilations",
-                String::from_utf8_lossy(option)
-            ));
+            let option = if *is_decoded { "--pch".into() } else { String::from_utf8_lossy(option) };
+            return Err(format!("its option `{option}` shares headers with other compilations"));
         }
         let mut hasher = Hasher::new("NVRTC program");
         let mut add_all = |texts: &mut dyn ExactSizeIterator<Item = &[u8]>| {

@@ -213,7 +213,7 @@ fn is_known(name: &[u8]) -> bool {
 
 pub(super) type Create =
     unsafe extern "C" fn(*mut Handle, *const c_char, *const c_char, c_int, Texts, Texts) -> c_int;
-pub(super) type CreateEx = unsafe extern "C" fn(
+pub(super) type CreateEx = unsafe extern "C-unwind" fn(
     *mut Handle,
     *const c_char,
     *const c_char,

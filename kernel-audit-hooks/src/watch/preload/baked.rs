@@ -9,7 +9,7 @@ use kernel_registry_cuda::{Target, fatbin};
 use kernel_registry_files::{Baked, NotUsed};
 
 use crate::options::Audit;
-use crate::preload::{How, baked_file, baked_key};
+use crate::preload::{How, baked_file, baked_key, baked_key_of_entry};
 use crate::watch::known::{code, contexts, devices};
 use crate::watch::process::fork;
 use crate::watch::process::locked::Locked;
@@ -17,11 +17,9 @@ use crate::watch::process::say::say;
 
 /// Returns whether the driver compiles an image that is loaded in this way.
 pub(crate) fn is_compiled(how: How, image: &[u8]) -> bool {
-    let is_fatbin_of_ptx = || {
-        let capabilities = capabilities(how).unwrap_or_default();
-        fatbin::is_fatbin(image) && fatbin::compiled_ptx(image, &capabilities).is_some()
-    };
-    code::is_ptx(image) || is_fatbin_of_ptx()
+    let is_fatbin_of_ptx =
+        || capabilities(how).is_some_and(|devices| fatbin::compiled_ptx(image, &devices).is_some());
+    code::is_ptx(image) || fatbin::is_fatbin(image) && is_fatbin_of_ptx()
 }
 
 /// Returns the capabilities of the devices on which an image may run: that of the current context's for a module, and of all for a library,
@@ -39,11 +37,10 @@ pub(crate) fn find(how: How, ptx: &[u8], options: &str) -> Option<&'static [u8]>
     /// Code by key and hash. It's never freed, because the driver may use it as long as the process runs.
     type Read = HashMap<([u8; 32], [u8; 32]), &'static [u8]>;
     static READ: Locked<Read> = Locked::new();
-    let baked = open()?;
-    let key = baked_key(ptx, options);
+    let (baked, capabilities) = (open()?, capabilities(how)?);
+    let key = key(ptx, options, &capabilities)?;
     let mut same = baked.entries().filter(|entry| entry.key == key).peekable();
     same.peek()?;
-    let capabilities = capabilities(how)?;
     let fitting = same.filter_map(|entry| {
         let target: Target = entry.arch.parse().ok()?;
         let runs = |capability: &(u32, u32)| target.binary_runs_on(*capability);
@@ -63,6 +60,18 @@ pub(crate) fn find(how: How, ptx: &[u8], options: &str) -> Option<&'static [u8]>
             None
         }
     }
+}
+
+/// Returns the key of PTX, or of the one in a fatbin that's compiled for each of these devices.
+fn key(ptx: &[u8], options: &str, capabilities: &[(u32, u32)]) -> Option<[u8; 32]> {
+    if !fatbin::is_fatbin(ptx) {
+        return Some(baked_key(ptx, options));
+    }
+    let mut keys = capabilities
+        .iter()
+        .map(|device| fatbin::compiled_ptx(ptx, &[*device]).map(|entry| baked_key_of_entry(&entry, options)));
+    let first = keys.next()??;
+    keys.all(|key| key == Some(first)).then_some(first)
 }
 
 /// Reports that the driver has refused machine code.

@@ -39,7 +39,7 @@ int nvrtcCreateProgram(Program **out, const char *text, const char *name, int co
     return 0;
 }
 
-// As observed: the program's own function decodes headers and text here, and the options when they're used. Its answers aren't freed.
+// As observed: the program's own function decodes headers and text here, which are copied at once, and the options later. No answer is freed.
 int __nvrtcCPEx(Program **out, const char *text, const char *name, int count, const char **headers, const char **names, int further,
                 const int *kinds, void **values) {
     char *(*decode)(const char *, void *) = NULL;
@@ -132,7 +132,9 @@ int nvrtcCompileProgram(Program *program, int count, const char **options) {
     close(file);
     usleep(50000);
     const char *decoded[8];
-    for (int i = 0; program->decode && i < count; i++) decoded[i] = strdup(program->decode(options[i], program->argument));
+    // All are decoded before one is read.
+    for (int i = 0; program->decode && i < count; i++)
+        if (!(decoded[i] = program->decode(options[i], program->argument))) return 5;
     if (program->decode) options = decoded;
     if (program->callback && program->callback(NULL, NULL)) return 16;
     include_all(program, count, options);
