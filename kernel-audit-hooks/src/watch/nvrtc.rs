@@ -2,10 +2,10 @@
 //!
 //! `kernel-audit-rtld` binds NVRTC to these hooks in both directions: programs call those in `functions`, and
 //! NVRTC reads files, variables and the clock through those in `imports`. A recorded run compiles as usual
-//! and stores each result with its cache `key` and everything NVRTC read. `decoder` knows the texts that
-//! NVRTC decodes by a function of its caller. `shadow` compiles again with
-//! another clock and directory to find out whether the result depends on them. A preloaded run reuses a
-//! result if everything NVRTC read is unchanged (`observed`).
+//! and stores each result with its cache `key` and everything NVRTC read. `decoder` observes
+//! encoded programs, whose text NVRTC decodes with a callback. `shadow` compiles again with another clock and
+//! directory to find out whether the result depends on them. A preloaded run reuses a result if everything
+//! NVRTC read is unchanged (`observed`).
 
 mod answer;
 mod decoder;

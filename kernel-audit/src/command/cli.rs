@@ -104,8 +104,8 @@ pub(crate) struct Run {
     #[arg(long, value_name = "NUMBER", default_value_t = 65_536, value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
     pub(crate) events: u32,
 
-    /// Load what this file names as soon as the program has a context. If it cannot be read, that is a warning. A folder has it in the file
-    /// late.preload
+    /// Load what this file, or late.preload in this folder, names as soon as the program has a context. If it cannot be read, that is a
+    /// warning
     #[arg(long, value_name = "FILE", value_parser = PathBufValueParser::new().map(file_in_folder))]
     pub(crate) preload: Option<PathBuf>,
 

@@ -328,7 +328,7 @@ fn programs_whose_texts_are_decoded_by_their_own_function_are_kept() {
             variables: vec![("ENCODED", how)],
             ..Client::new(&[KERNEL, "int x;", KERNEL])
         };
-        // What is printed has the number of texts that were decoded.
+        // The output ends with the number of calls of the decoding function.
         let plain = client.plain();
         assert!(plain.contains(KERNEL) && plain.ends_with("decoded 12"), "{plain}");
         let (recorded, report) = client.record();

@@ -39,9 +39,9 @@ pub(super) struct Decoder {
 /// The texts of a decoder.
 #[derive(Default)]
 struct Texts {
-    /// What the function returned for a text at an address, in the order of NVRTC's calls.
+    /// The function's results in the order of NVRTC's calls, each with the address of its encoded text.
     observed: Vec<(usize, Option<Vec<u8>>)>,
-    /// What NVRTC gets in place of a call, once each.
+    /// Results that replace NVRTC's next calls. Each is used once.
     ready: Vec<Ready>,
 }
 
@@ -83,7 +83,7 @@ impl Decoder {
             return None;
         }
         Some(Arc::new(Decoder {
-            // SAFETY: this is its type, as far as observed. It ignores what it doesn't take.
+            // SAFETY: NVRTC calls it with this signature. Surplus arguments are in registers that it doesn't read.
             function: unsafe { mem::transmute::<*const c_void, Function>(function) },
             argument: value(ARGUMENT).unwrap_or(ptr::null()),
         }))

@@ -146,7 +146,7 @@ const UNKNOWN: &str = "it was created by `__nvrtcCPEx`, with arguments that aren
 ///
 /// # Safety
 ///
-/// NVRTC has read the texts and the headers, of which there are `count`.
+/// NVRTC has accepted these arguments. `headers` and `names` have `count` elements.
 unsafe fn add(
     handle: Handle,
     [text, name]: [*const c_char; 2],
