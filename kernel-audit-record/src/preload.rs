@@ -20,6 +20,7 @@
 
 mod compiled;
 mod copies;
+mod device;
 mod origin;
 mod ptx;
 
@@ -36,6 +37,7 @@ use crate::record::{Limit, open_plain};
 
 pub use compiled::Compiled;
 pub use copies::keep_copy;
+pub use device::Device;
 #[doc(hidden)]
 pub use origin::BEGIN;
 use origin::HEADER;
@@ -65,6 +67,8 @@ pub struct Preload {
     pub compiled: BTreeMap<Digest, Compiled>,
     /// The PTX that the program loaded, late or not, of which [another file](baked_file) can have machine code.
     pub ptx: BTreeSet<Ptx>,
+    /// The GPUs on which it was recorded.
+    pub devices: BTreeSet<Device>,
 }
 
 /// The kernels to load from an image, and how often to load it.
@@ -158,6 +162,7 @@ impl Preload {
         }
         self.compiled.extend(other.compiled);
         self.ptx.extend(other.ptx);
+        self.devices.extend(other.devices);
         self.sizes.raise(other.sizes);
         let (mut own, mut others) = (self.prime, other.prime);
         own.flags().into_iter().zip(others.flags()).for_each(|(own, other)| *own |= *other);
@@ -221,6 +226,7 @@ fn is_a_word(name: &str) -> bool {
 impl fmt::Display for Preload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{HEADER}")?;
+        self.devices.iter().try_for_each(|device| writeln!(f, "{device}"))?;
         for (origin, Wanted { kernels, times }) in &self.images {
             if *times > 1 {
                 write!(f, "{times} x ")?;
@@ -272,6 +278,8 @@ impl FromStr for Preload {
                 *size = bytes.parse::<u64>().map_err(|_| malformed(number, line))?.max(*size);
             } else if let Some(compiled) = Compiled::parse(whole) {
                 preload.compiled.extend([compiled.map_err(|()| malformed(number, line))?]);
+            } else if let Some(device) = Device::parse(whole) {
+                preload.devices.insert(device.map_err(|()| malformed(number, line))?);
             } else if whole.starts_with("ptx ") {
                 preload.ptx.insert(whole.parse().map_err(|_| malformed(number, line))?);
             } else if let Some(words) = line.strip_prefix("prime ") {
@@ -298,7 +306,7 @@ impl FromStr for Preload {
 mod tests {
     use super::*;
 
-    const TEXT: &str = "kernel-registry preload 1\n# a comment\n\
+    const TEXT: &str = "kernel-registry preload 1\ndevice 9.0 NVIDIA H200\n# a comment\n\
         library 0123456789abcdef 100 0x40 /opt/a file.so\n    first\n    second\n\n\
         3 x module 00000000000000ff 200 0x0 /opt/b x c.cubin\nstack 4096\nptx - module 2 3 0x4 /a b.ptx\nptx maxrregcount=64 library 2 3 0x4 /c\nnvrtc \
         0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef \
@@ -331,6 +339,7 @@ mod tests {
             ("kernel-registry preload 1\n    kernel\n", 2),
             ("kernel-registry preload 1\n\nstack many\n", 3),
             ("kernel-registry preload 1\nprime pump\n", 2),
+            ("kernel-registry preload 1\ndevice 9 NVIDIA H200\n", 2),
             ("kernel-registry preload 1\nnvrtc 12 34 name\n", 2),
             ("kernel-registry preload 1\nptx module 1 2 0x3 /x\n", 2),
             ("kernel-registry preload 1\nmany x library 1 2 0x3 /x\n", 2),

@@ -12,8 +12,8 @@ const ABOUT: &str = "\
 The program and its children find a library as libcuda.so.1 that stands before the driver. A command that pip did not install builds
 that library at its first use, in the target directory of the package here, or in ~/.cache. A program says that it is ready by calling
 `kernel_registry_audit_ready()`, which that library exports; in Python `kernel_audit.ready()` does, if pip installed this command, or
-else `ctypes.CDLL(\"libcuda.so.1\")` has it. A program called `merge`, `watch`, `bake`, `pack`, `demo` or
-`dump` is run by `run`.
+else `ctypes.CDLL(\"libcuda.so.1\")` has it. A program called `merge`, `watch`, `bake`, `show`, `pack`, `demo`
+or `dump` is run by `run`.
 
 With `--preload` the program runs even if it can't be watched: whatever the audit can't do is a warning.
 
@@ -54,6 +54,8 @@ pub(crate) enum Mode {
     Watch(Watch),
     /// Compile the PTX that a preload names, for GPUs that need not be there
     Bake(Bake),
+    /// Say what a preload has, for which GPUs, and whether the files that it names are still as recorded
+    Show(Show),
     /// Copy this command and the library to a folder, for machines without Rust
     Pack(Pack),
     /// Show on a program that hangs what this command does: a few seconds, and no GPU
@@ -183,6 +185,22 @@ pub(crate) struct Bake {
     /// Compile for this architecture, such as sm_90; several times for several
     #[arg(long, required = true, value_name = "ARCH", value_parser = architecture)]
     pub(crate) arch: Vec<Target>,
+}
+
+/// Shows a preload.
+#[derive(Args)]
+pub(crate) struct Show {
+    /// The preload, or its folder
+    #[arg(value_name = "FILE", value_parser = PathBufValueParser::new().map(file_in_folder))]
+    pub(crate) preload: PathBuf,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Print options of `docker build` that label an image of the folder: which GPUs it's for, and its size
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) labels: bool,
 }
 
 /// Watches processes of other commands.

@@ -1,7 +1,7 @@
 //! The command `merge`.
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use kernel_registry_command::terminal;
 
@@ -15,7 +15,7 @@ use super::process::{Audit, record_files};
 /// Reports on the records of earlier runs. Preloads among the files are merged into the one that `--record` names.
 pub(crate) fn merge(options: &Merge, words: &str) -> Result<(), Failure> {
     if let (Some(path), None) =
-        (options.records.iter().find(|path| is_preload(path)), &options.reports.record)
+        (options.records.iter().find(|path| preload_at(path).is_some()), &options.reports.record)
     {
         return Err(Failure::MergedNowhere { path: path.clone() });
     }
@@ -23,17 +23,17 @@ pub(crate) fn merge(options: &Merge, words: &str) -> Result<(), Failure> {
     let (mut files, mut earlier) = (Vec::new(), Earlier::default());
     let mut empty = Vec::new();
     for path in &options.records {
+        let preload = preload_at(path);
+        if let Some(preload) = &preload {
+            earlier.add(preload)?;
+        }
         if path.is_dir() {
-            let (records, inside) = (record_files(path), path.join(PRELOAD));
-            if inside.is_file() {
-                earlier.add(&inside)?;
-            } else if records.is_empty() {
+            let records = record_files(path);
+            if records.is_empty() && preload.is_none() {
                 empty.push(path);
             }
             files.extend(records);
-        } else if is_preload(path) {
-            earlier.add(path)?;
-        } else {
+        } else if preload.is_none() {
             files.push(path.clone());
         }
     }
@@ -63,7 +63,9 @@ pub(crate) fn merge(options: &Merge, words: &str) -> Result<(), Failure> {
     }
 }
 
-/// Returns whether a path is a preload, judged by its name, or the folder of one.
-fn is_preload(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == "preload") || path.join(PRELOAD).is_file()
+/// Returns the preload in a folder, or a path whose name is that of a preload.
+fn preload_at(path: &Path) -> Option<PathBuf> {
+    let inside = path.join(PRELOAD);
+    let is_named = path.extension().is_some_and(|extension| extension == "preload") && !path.is_dir();
+    if inside.is_file() { Some(inside) } else { is_named.then(|| path.to_owned()) }
 }

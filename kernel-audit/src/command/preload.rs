@@ -25,7 +25,7 @@ use crate::command::replace::{Format, replace, replaceable, successor};
 use crate::command::report::words::{image_of_kernel, short, subject};
 use crate::command::trust::absolute;
 use crate::kept::file_name;
-use crate::preload::{How, IN_CONTEXT, Origin, Preload, Ptx, Sizes, hash, images, keep_copy};
+use crate::preload::{Device, How, IN_CONTEXT, Origin, Preload, Ptx, Sizes, hash, images, keep_copy};
 use crate::record::{self, Event, Kind, Limit, Subject, open_plain};
 
 /// Reads a preload. Finds the copies of images even if they were moved together with the preload.
@@ -233,6 +233,8 @@ fn late(audit: &Audit, process: &Process, unpreloadable: &mut BTreeSet<String>) 
     // How often each image was loaded, and how many copies were preloaded before. Modules are counted by context.
     let mut times: BTreeMap<(Origin, u64), (u32, u32)> = BTreeMap::new();
     let (all_is_late, copies) = (is_late_throughout(audit, process), preloaded_copies(process));
+    let device = |device: &record::Device| Device::new(&device.compute_capability, &device.name);
+    preload.devices.extend(process.report.devices.iter().filter_map(device));
     for event in &process.report.events {
         let is_late = all_is_late || is_finding(event);
         preload.sizes.raise(sizes(event, is_late));

@@ -28,6 +28,7 @@ mod preload_changes_nothing;
 mod python_lines;
 mod ready;
 mod recording;
+mod show;
 mod stretches;
 mod workers;
 
