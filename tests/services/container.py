@@ -215,6 +215,16 @@ def walks(container):
         yield from (found.stdout + found.stderr).splitlines()
         yield from preloaded(container, "preloaded", container.preload)
 
+    def mounted_record():
+        # As record.Dockerfile copies it, and as a volume is mounted.
+        volume, place = OUTSIDE / "volume", Path(container.preload)
+        shutil.copytree(place, volume)
+        run("chmod", "-R", "755", volume)
+        run("mount", "--bind", volume, place)
+        run("mount", "-o", "remount,bind,ro,noexec,nosuid,nodev", place)
+        yield from preloaded(container, "mounted", container.preload)
+        run("umount", place)
+
     def own_record():
         preload = f"{container.temporary}/late.preload"
         yield from recorded(container, "user", "recorded-by-the-user", preload)
@@ -242,6 +252,7 @@ def walks(container):
         run("sh", "-c", change)
     make_read_only(IMAGE)
     yield "a user reads the image's record", list(temporary(container, shipped_record))
+    yield "a user reads the record of a volume", list(temporary(container, mounted_record))
     yield "a user records into /tmp and reads that", list(temporary(container, own_record))
     yield "a container is killed again and again", list(temporary(container, killed))
 

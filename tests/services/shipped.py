@@ -1,4 +1,5 @@
 """Reads the Dockerfile and the Kubernetes manifest of examples/production. Whatever container.py wouldn't try is an error."""
+import copy
 import json
 import re
 from dataclasses import dataclass
@@ -59,22 +60,31 @@ def image():
     return values, changes
 
 
-def pod():
-    """Returns the specification of the manifest's pods. The whole manifest has to fit Kubernetes' schema."""
+def pod(preload):
+    """Returns the specification of the manifest's pods. The whole manifest, also patched with the volume of a record, has to fit Kubernetes' schema."""
     import kubernetes_validate
     import yaml
 
-    manifest = yaml.safe_load((FILES / "deployment.yaml").read_text())
+    manifest, patch = (yaml.safe_load((FILES / name).read_text()) for name in ["deployment.yaml", "record-volume.yaml"])
     kubernetes_validate.validate(manifest, kubernetes_validate.latest_version(), strict=True)
     template = manifest["spec"]["template"]
     assert manifest["spec"]["selector"]["matchLabels"] == template["metadata"]["labels"], "the selector doesn't select the pods"
+    patched = copy.deepcopy(manifest)
+    (container,), (its,) = patched["spec"]["template"]["spec"]["containers"], patch["spec"]["template"]["spec"]["containers"]
+    assert its["name"] == container["name"] and its["volumeMounts"] == [{"name": "record", "mountPath": preload, "readOnly": True}], f"container.py doesn't know {its}"
+    container["volumeMounts"] += its["volumeMounts"]
+    patched["spec"]["template"]["spec"]["volumes"] += patch["spec"]["template"]["spec"]["volumes"]
+    kubernetes_validate.validate(patched, kubernetes_validate.latest_version(), strict=True)
     return template["spec"]
 
 
 def read():
     """Returns the container of the two files."""
     values, changes = image()
-    spec = pod()
+    own = instructions((FILES / "record.Dockerfile").read_text())
+    assert own == [("FROM", "scratch"), ("COPY", "--chown=0:0 --chmod=755 record/ /")], f"container.py doesn't know {own}"
+    entrypoint = json.loads(values["ENTRYPOINT"])
+    spec = pod(entrypoint[entrypoint.index("--preload") + 1])
     assert set(spec) == {"containers", "volumes"}, f"container.py doesn't know all of {sorted(spec)}"
     (container,), (volume,), (port,) = spec["containers"], spec["volumes"], spec["containers"][0]["ports"]
     assert not {"command", "args", "env"} & set(container), "the manifest replaces a value of the Dockerfile"
@@ -86,7 +96,6 @@ def read():
     user, _, group = values["USER"].partition(":")
     # Kubernetes can't know whether a user with a name is root.
     assert user.isdecimal() and group.isdecimal() and int(user) > 0, f"`USER {values['USER']}` has to be two numbers, and not root"
-    entrypoint = json.loads(values["ENTRYPOINT"])
     assert entrypoint[0] == "kernel-audit" and entrypoint[-1] == "--", f"container.py adds options before the last word of {entrypoint}"
     probe = container["readinessProbe"]["exec"]["command"]
     ready = entrypoint[entrypoint.index("--ready-file") + 1]
@@ -107,9 +116,9 @@ def read():
 
 def unlike_the_page():
     """Yields each line that the page shows as one of these files and that isn't in the file, whatever its indentation."""
-    for language, name in [("dockerfile", "Dockerfile"), ("yaml", "deployment.yaml")]:
-        lines = {line.strip() for line in (FILES / name).read_text().splitlines()}
+    for language, name in [("dockerfile", "*Dockerfile"), ("yaml", "*.yaml")]:
+        lines = {line.strip() for file in FILES.glob(name) for line in file.read_text().splitlines()}
         excerpts = re.findall(rf"^```{language}\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
         if not excerpts:
             yield f"{PAGE.name} shows nothing of {name}"
-        yield from (f"{PAGE.name} shows `{line}`, which {name} lacks" for line in "".join(excerpts).splitlines() if line.strip() not in lines)
+        yield from (f"{PAGE.name} shows `{line}`, which no {name} has" for line in "".join(excerpts).splitlines() if line.strip() not in lines)
