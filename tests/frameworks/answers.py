@@ -23,7 +23,7 @@ def answer(request, of):
         begun = time.perf_counter()
         answers = request(*arguments)
         torch.cuda.synchronize()
-        took.append(round(1000 * (time.perf_counter() - begun)))
+        took.append(round(1000 * (time.perf_counter() - begun), 1))
         digest = hashlib.sha256()
         for tensor in answers:
             digest.update(tensor.detach().float().cpu().numpy().tobytes())

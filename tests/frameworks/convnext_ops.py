@@ -1,14 +1,18 @@
-"""Runs a ConvNeXt and a ResNet in half precision with channels last, whose convolutions cuDNN compiles, and prints a digest of their results."""
-import hashlib
-
+"""A ConvNeXt and a ResNet in half precision with channels last, whose convolutions cuDNN compiles: a first request, a second one, and one with another shape."""
 import torch
 import torchvision
 
+from answers import answer
+
 torch.manual_seed(1)
-for model in [torchvision.models.convnext_tiny(), torchvision.models.resnet18()]:
-    model = model.half().to(memory_format=torch.channels_last).cuda().eval()
-    for side in [224, 192]:
-        image = torch.randn(2, 3, side, side).half().to(memory_format=torch.channels_last).cuda()
-        with torch.no_grad():
-            result = model(image).cpu()
-        print(type(model).__name__, side, hashlib.sha256(result.numpy().tobytes()).hexdigest(), bool(result.isfinite().all()))
+layout = {"memory_format": torch.channels_last}
+models = [model.half().to(**layout).cuda().eval() for model in [torchvision.models.convnext_tiny(), torchvision.models.resnet18()]]
+
+
+def classify(side):
+    image = torch.randn(2, 3, side, side).half().to(**layout).cuda()
+    with torch.no_grad():
+        return [model(image) for model in models]
+
+
+answer(classify, [(224,), (224,), (192,)])
