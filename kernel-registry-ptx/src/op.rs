@@ -1,6 +1,7 @@
 //! Defines the decoded instructions that the interpreter runs.
 
 use crate::matrix::Together;
+use crate::order::Order;
 use crate::slot::{Address, Slot};
 use crate::types::{Compute, How, Row, Type};
 
@@ -9,6 +10,8 @@ pub(crate) struct Instruction {
     pub guard: Option<(Slot, bool)>,
     pub op: Op,
     pub line: u32,
+    /// How memory is ordered, for accesses, fences and barriers.
+    pub order: Order,
 }
 
 /// A function that computes the new value of an atomic update from the old value and two operands.

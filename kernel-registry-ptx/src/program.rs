@@ -1,13 +1,14 @@
 //! Defines programs, which are decoded PTX texts, and modules, which are programs with addresses for their
 //! variables.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use crate::address::{FUNCTION_WINDOW, Space};
 use crate::op::{Instruction, Op, Sizes};
+use crate::slot::Slot;
 
 /// A decoded PTX text.
 ///
@@ -227,6 +228,28 @@ impl Program {
             _ => false,
         };
         ops().any(|op| matches!(op, Op::Clock { .. })) && !ops().any(waits_for_others)
+    }
+
+    /// Returns whether a compare-and-swap compares what the loads of a line of the PTX have read.
+    pub(crate) fn is_compared(&self, line: u32) -> bool {
+        let within = |function: usize| &self.instructions[self.range(function)];
+        let has_line = |function: &usize| within(*function).iter().any(|its| its.line == line);
+        let Some(function) = (0..self.functions.len()).find(has_line) else { return false };
+        let mut read: HashSet<Slot> = HashSet::new();
+        for _ in 0..4 {
+            // Copies of what was read count, too, also those in loops.
+            for instruction in within(function) {
+                match &instruction.op {
+                    Op::Load { to, .. } if instruction.line == line => read.extend(to.iter()),
+                    Op::One(_, _, to, from) if read.contains(from) => _ = read.insert(*to),
+                    _ => {}
+                }
+            }
+        }
+        within(function).iter().any(|instruction| match &instruction.op {
+            Op::Atomic { operands: [compared, new], .. } => compared != new && read.contains(compared),
+            _ => false,
+        })
     }
 
     /// Returns the source line that a line of the PTX was compiled from, such as `kernel.cu:7`. Only PTX

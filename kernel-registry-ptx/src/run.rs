@@ -10,6 +10,8 @@ mod intrinsic;
 mod matrix;
 pub(crate) mod memory;
 mod printf;
+mod schedule;
 mod spin;
 mod turn;
 mod warp;
+mod watch;

@@ -4,7 +4,7 @@ use crate::address::Space;
 
 /// A register operand. A row is a register's values, one per lane. The two highest bits of a slot say where
 /// the row is (in the running function, grid, block or warp), and the other bits are the row's index there.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Slot(pub u32);
 
 /// Where the row of a slot is.

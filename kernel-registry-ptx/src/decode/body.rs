@@ -6,6 +6,7 @@ use crate::decode::declare::signature;
 use crate::decode::decoder::{Decoder, Scope};
 use crate::error::{LoadError, Reason};
 use crate::op::{Instruction, Op};
+use crate::order::Order;
 use crate::parse::syntax::{self, Statement};
 use crate::program::{Function, Lacking};
 
@@ -58,7 +59,12 @@ impl<'a> Decoder<'a, '_> {
                 },
             }
         }
-        self.instructions.push(Instruction { guard: None, op: Op::Return, line: function.line });
+        self.instructions.push(Instruction {
+            guard: None,
+            op: Op::Return,
+            line: function.line,
+            order: Order::default(),
+        });
         for instruction in &mut self.instructions {
             match &mut instruction.op {
                 Op::Branch { to } => *to = self.targets[*to as usize],

@@ -7,6 +7,7 @@ use crate::decode::declare::{Place, Shared, layout, literal, reserve, wrong};
 use crate::decode::form::Kind;
 use crate::error::{LoadError, Reason};
 use crate::op::{Instruction, Op, Sizes};
+use crate::order::Order;
 use crate::parse::syntax::{self, Operand};
 use crate::program::{Constant, Function, function_address};
 use crate::slot::{DYNAMIC_SHARED, GRID, Rows, Slot, special};
@@ -22,6 +23,8 @@ pub(crate) struct Decoder<'a, 'm> {
     pub guard: Option<(Slot, bool)>,
     /// The source line of that statement.
     pub line: u32,
+    /// The memory order of that statement.
+    pub order: Order,
     /// The index of the function's first instruction in the program.
     pub(super) start: usize,
     /// The scopes of the open braces.
@@ -84,6 +87,7 @@ impl<'a, 'm> Decoder<'a, 'm> {
             instructions: Vec::new(),
             guard: None,
             line: 0,
+            order: Order::default(),
             start,
             scopes: vec![Scope { number: 0, names, frame }],
             opened: 0,
@@ -288,7 +292,8 @@ impl<'a, 'm> Decoder<'a, 'm> {
     }
 
     pub(crate) fn emit(&mut self, op: Op) {
-        self.instructions.push(Instruction { guard: self.guard, op, line: self.line });
+        let Self { guard, line, order, .. } = *self;
+        self.instructions.push(Instruction { guard, op, line, order });
     }
 
     pub(crate) fn apply(&mut self, function: Compute, to: Slot, from: &[Slot]) {

@@ -9,6 +9,7 @@ use crate::decode::decoder::{Decoder, Decoding};
 use crate::decode::opcode::Opcode;
 use crate::error::Reason;
 use crate::op::Op;
+use crate::order::Order;
 use crate::parse::syntax::{Instruction, Operand};
 use crate::slot::Address;
 use crate::types::{Compute, How, Scalar, Type, each, lanes};
@@ -23,7 +24,7 @@ impl<'a> Decoder<'a, '_> {
             operands = operands.split_last().ok_or(Reason::Operands)?.1;
         }
         self.check(&parts, operands, instruction.guard)?;
-        (self.guard, self.line) = (None, instruction.line);
+        (self.guard, self.line, self.order) = (None, instruction.line, Order::of(&parts));
         if let Some((name, negated)) = instruction.guard {
             let slot = self.source(&Operand::Name(name), Type::Pred)?;
             self.guard = Some((slot, negated));
@@ -178,8 +179,8 @@ impl<'a> Decoder<'a, '_> {
         })
     }
 
-    /// Removes modifiers for memory order and caches. They have no effect, because accesses are done in order
-    /// and directly in memory.
+    /// Removes modifiers for memory order and caches. They don't change what is accessed, because accesses are done
+    /// in order and directly in memory. The detector of races reads the [order](Order).
     fn ordering(opcode: &mut Opcode<'a>) {
         opcode.ignore(
             "weak volatile relaxed acquire release acq_rel mmio cta cluster gpu sys nc ca cg cs lu cv \

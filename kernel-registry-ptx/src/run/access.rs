@@ -115,7 +115,7 @@ impl Warp {
 
     /// Computes the address of each lane. Returns also the lowest and the highest of these addresses.
     #[inline]
-    fn addresses(
+    pub(crate) fn addresses(
         &self,
         context: &Context<'_>,
         address: &Address,

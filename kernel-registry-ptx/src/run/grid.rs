@@ -6,10 +6,13 @@ use std::sync::Arc;
 use crate::address::{MOST_LOCAL, MOST_SHARED, RESERVED};
 use crate::error::LaunchError;
 use crate::program::Module;
+use crate::races::{Knowledge, Races};
 use crate::run::block::{Barrier, Block};
 use crate::run::fault::Fault;
 use crate::run::memory::Memory;
+use crate::run::schedule::Schedule;
 use crate::run::warp::{Context, Warp};
+use crate::run::watch::Watch;
 use crate::slot::{DYNAMIC_SHARED, GRID};
 use crate::types::{Row, row};
 
@@ -78,6 +81,9 @@ pub struct Grid {
     /// How many clusters have started.
     started: u64,
     clusters: u64,
+    schedule: Schedule,
+    /// The grid's number in a detector of races.
+    watched: Option<u32>,
 }
 
 /// A cluster: blocks that can access each other's shared memory.
@@ -88,9 +94,6 @@ struct Cluster {
     /// The index of the warp that has the next turn.
     turn: usize,
 }
-
-/// How many instructions a warp runs in a turn.
-const TURN: u64 = 1024;
 
 impl Grid {
     /// Prepares a launch.
@@ -152,6 +155,8 @@ impl Grid {
             running: VecDeque::new(),
             spare: Vec::new(),
             started: 0,
+            schedule: Schedule::default(),
+            watched: None,
         })
     }
 
@@ -165,20 +170,61 @@ impl Grid {
     /// Returns early when all threads have ended, when a thread has a fault, or when no thread can continue.
     /// `memory` must be the same in every call.
     pub fn step(&mut self, budget: u64, memory: &dyn Memory) -> Status {
+        self.run::<false>(budget, memory, None)
+    }
+
+    /// Runs blocks and warps in an order by chance, the same for the same `seed`, and in short turns: what depends on an
+    /// order may show. Call this before the first step.
+    pub fn shuffle(&mut self, seed: u64) {
+        self.schedule = Schedule::by_chance(seed, self.clusters);
+    }
+
+    /// Begins to find races with `races`, before the first [`step_watched`](Self::step_watched). The grid begins after
+    /// everything that is known when it does. Grids with clusters aren't watched.
+    ///
+    /// Returns the grid's number, by which others [know](Knowledge::add_ended) that it has ended.
+    pub fn watch(&mut self, races: &mut Races, begins: Knowledge) -> Option<u32> {
+        let name = &self.module.program().functions[self.kernel].name;
+        let sizes = [self.launch.grid, self.launch.block];
+        let is_alone = self.cluster == [1; 3];
+        self.watched = is_alone.then(|| races.begin_grid(name, &self.module, sizes, begins));
+        self.watched
+    }
+
+    /// Does what [`step`](Self::step) does, and finds races.
+    pub fn step_watched(&mut self, budget: u64, memory: &dyn Memory, races: &mut Races) -> Status {
+        let status = match self.watched {
+            Some(_) => self.run::<true>(budget, memory, Some(races)),
+            None => self.run::<false>(budget, memory, None),
+        };
+        if let (Some(work), Status::Done | Status::Fault(_)) = (self.watched, &status) {
+            races.end(work);
+        }
+        status
+    }
+
+    fn run<const WATCHED: bool>(
+        &mut self,
+        budget: u64,
+        memory: &dyn Memory,
+        mut races: Option<&mut Races>,
+    ) -> Status {
         let mut left = budget;
-        let mut progressed = self.running.is_empty() && self.start();
+        let mut progressed = self.running.is_empty() && self.start(races.as_deref_mut());
         let mut idle = 0;
         while !self.running.is_empty() {
             if left == 0 || idle >= self.running.len() {
                 return Status::Running { progressed };
             }
-            let Some(mut cluster) = self.running.pop_front() else { break };
+            let chosen = self.schedule.choose(0, self.running.len());
+            let Some(mut cluster) = self.running.remove(chosen) else { break };
             let before = left;
             for _ in 0..cluster.warps.len() {
                 if left == 0 {
                     break;
                 }
-                match self.turn(&mut cluster, TURN.min(left), memory) {
+                let turn = self.schedule.turn().min(left);
+                match self.turn::<WATCHED>(&mut cluster, turn, memory, races.as_deref_mut()) {
                     Ok((ran, further)) => {
                         left -= ran;
                         progressed |= further;
@@ -193,28 +239,34 @@ impl Grid {
             idle = if left == before { idle + 1 } else { 0 };
             if cluster.blocks.iter().any(|block| block.live > 0) {
                 self.running.push_back(cluster);
-                progressed |= self.start();
+                progressed |= self.start(races.as_deref_mut());
             } else {
                 progressed = true;
+                if let (Some(grid), Some(races)) = (self.watched, races.as_deref_mut()) {
+                    races.end_block(grid, number(cluster.blocks[0].index, self.launch.grid));
+                }
                 self.spare.push(cluster);
             }
             if self.running.is_empty() {
-                self.start();
+                self.start(races.as_deref_mut());
             }
         }
         Status::Done
     }
 
     /// Gives the next warp a turn. Returns how many instructions it ran, and whether it made progress.
-    fn turn(
+    fn turn<const WATCHED: bool>(
         &mut self,
         cluster: &mut Cluster,
         budget: u64,
         memory: &dyn Memory,
+        races: Option<&mut Races>,
     ) -> Result<(u64, bool), Box<Fault>> {
-        let turn = cluster.turn;
+        let turn = self.schedule.choose(cluster.turn, cluster.warps.len());
         cluster.turn = (turn + 1) % cluster.warps.len();
         let warp = &mut cluster.warps[turn];
+        let block = number(cluster.blocks[warp.block].index, self.launch.grid);
+        let watch = races.zip(self.watched).map(|(races, grid)| Watch { races, grid, block });
         let mut context = Context {
             program: self.module.program(),
             grid: &self.rows,
@@ -222,8 +274,9 @@ impl Grid {
             arguments: &mut self.launch.arguments,
             blocks: &mut cluster.blocks,
             barrier: &mut cluster.barrier,
+            watch,
         };
-        let (ran, stopped) = warp.run(&mut context, budget);
+        let (ran, stopped) = warp.run::<WATCHED>(&mut context, budget);
         if let Err(stopped) = stopped {
             let line = context.program.instructions[stopped.at].line;
             return Err(Box::new(Fault {
@@ -244,14 +297,17 @@ impl Grid {
     /// Clusters are started one at a time, so that only a few are in progress and their registers stay in the
     /// CPU's caches. If a warp waits for a block that has room but isn't started, the block is started in a
     /// later turn.
-    fn start(&mut self) -> bool {
+    fn start(&mut self, races: Option<&mut Races>) -> bool {
         let size = self.cluster.iter().product::<u32>();
         let room = (self.launch.resident / size).max(1) as usize;
         if self.started == self.clusters || self.running.len() >= room {
             return false;
         }
         let mut cluster = self.spare.pop().unwrap_or_else(|| self.make());
-        self.place(&mut cluster, self.started);
+        self.place(&mut cluster, self.schedule.cluster(self.started, self.clusters));
+        if let (Some(grid), Some(races)) = (self.watched, races) {
+            races.start_block(grid, number(cluster.blocks[0].index, self.launch.grid));
+        }
         self.running.push_back(cluster);
         self.started += 1;
         true
@@ -294,6 +350,11 @@ impl Grid {
 fn position(index: u64, sizes: [u32; 3]) -> [u32; 3] {
     let [x, y, _] = sizes.map(u64::from);
     [(index % x) as u32, (index / x % y) as u32, (index / x / y) as u32]
+}
+
+/// Returns the index of the element with these coordinates.
+fn number([x, y, z]: [u32; 3], sizes: [u32; 3]) -> u32 {
+    x.wrapping_add(sizes[0].wrapping_mul(y.wrapping_add(sizes[1].wrapping_mul(z))))
 }
 
 /// Returns the value of a special register that is the same in all blocks of a grid.

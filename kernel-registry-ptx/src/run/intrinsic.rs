@@ -72,7 +72,14 @@ impl Warp {
                 Err(FaultKind::Assertion { text })
             }
             Intrinsic::ParameterBuffer | Intrinsic::LaunchDevice => Err(FaultKind::DeviceLaunch),
-            Intrinsic::Malloc => Ok(context.memory.malloc(argument(self, context, 0, 8)?)),
+            Intrinsic::Malloc => {
+                let size = argument(self, context, 0, 8)?;
+                let address = context.memory.malloc(size);
+                if let Some(watch) = &mut context.watch {
+                    watch.races.forget(address, size);
+                }
+                Ok(address)
+            }
             Intrinsic::Free => {
                 let address = argument(self, context, 0, 8)?;
                 match context.memory.free(address) {

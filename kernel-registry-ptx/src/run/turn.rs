@@ -9,12 +9,16 @@ const TIMEOUT: u32 = 256;
 impl Warp {
     /// Runs up to `budget` instructions, and returns how many were run. Returns early when all threads wait
     /// or have ended.
-    pub(crate) fn run(&mut self, context: &mut Context<'_>, budget: u64) -> (u64, Result<(), Stopped>) {
+    pub(crate) fn run<const WATCHED: bool>(
+        &mut self,
+        context: &mut Context<'_>,
+        budget: u64,
+    ) -> (u64, Result<(), Stopped>) {
         let begun = self.spin.now;
         let end = begun + budget;
         while self.spin.now < end {
             let Some(index) = self.choose(context) else { break };
-            if let Err(stopped) = self.run_split(index, context, end) {
+            if let Err(stopped) = self.run_split::<WATCHED>(index, context, end) {
                 return (self.spin.now - begun, Err(stopped));
             }
         }
@@ -91,7 +95,12 @@ impl Warp {
     }
 
     /// Runs a split until it diverges, waits, ends, or catches up with another split.
-    fn run_split(&mut self, index: usize, context: &mut Context<'_>, end: u64) -> Result<(), Stopped> {
+    fn run_split<const WATCHED: bool>(
+        &mut self,
+        index: usize,
+        context: &mut Context<'_>,
+        end: u64,
+    ) -> Result<(), Stopped> {
         let depth = self.splits[index].calls.len();
         let at = self.splits[index].at;
         let others = self.splits.iter().filter(|other| other.calls.len() == depth && other.at > at);
@@ -102,7 +111,9 @@ impl Warp {
         self.splits[index].ran = self.spin.now;
         loop {
             self.spin.now += 1;
-            match self.execute(index, context)? {
+            let next =
+                if WATCHED { self.execute_watched(index, context) } else { self.execute(index, context) };
+            match next? {
                 Next::Continue => {}
                 Next::BackEdge if alone => {}
                 Next::BackEdge | Next::Yield => return Ok(()),

@@ -13,6 +13,7 @@ use crate::run::block::{Barrier, Block};
 use crate::run::fault::FaultKind;
 use crate::run::memory::Memory;
 use crate::run::spin::Spin;
+use crate::run::watch::Watch;
 use crate::slot::{Rows, Slot};
 use crate::types::{Row, row};
 
@@ -47,6 +48,8 @@ pub(crate) struct Context<'a> {
     /// The blocks of the cluster.
     pub blocks: &'a mut [Block],
     pub barrier: &'a mut Barrier,
+    /// Finds races, if that is asked for.
+    pub watch: Option<Watch<'a>>,
 }
 
 /// A fault, with the lane and the instruction that caused it.

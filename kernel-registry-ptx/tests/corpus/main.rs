@@ -11,18 +11,22 @@ mod learning;
 mod linear;
 mod machine;
 mod nature;
+mod races;
 
+use std::cell::RefCell;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use common::{Arguments, Device, launch, run};
-use kernel_registry_ptx::{LaunchParameters, Module};
+use common::{Arguments, Device, launch};
+use kernel_registry_ptx::{Grid, Knowledge, LaunchParameters, Module, Races, Status};
 
 /// A source file that one of the compilers has compiled.
 struct Compiled {
     device: Device,
     module: Arc<Module>,
+    /// The races of all launches, and what is known after them.
+    races: RefCell<(Races, Knowledge)>,
 }
 
 /// Checks the output of NVRTC of CUDA 12.0 and of nvcc of CUDA 13.0 for a source file.
@@ -33,7 +37,7 @@ fn each(source: &str, check: impl Fn(&Compiled)) {
         let device = Device::default();
         let module =
             device.load(&fs::read_to_string(path).unwrap()).unwrap_or_else(|error| panic!("{error}"));
-        check(&Compiled { device, module });
+        check(&Compiled { device, module, races: RefCell::default() });
     }
 }
 
@@ -42,8 +46,26 @@ impl Compiled {
         self.launch(kernel, launch(grid, block, arguments.done()));
     }
 
+    /// Runs a kernel that is right: there are no races in it.
     fn launch(&self, kernel: &str, launch: LaunchParameters) {
-        run(&self.device, &self.module, kernel, launch).unwrap_or_else(|fault| panic!("{fault}"));
+        let (races, known) = &mut *self.races.borrow_mut();
+        let mut grid = Grid::new(&self.module, kernel, launch).unwrap();
+        let work = grid.watch(races, known.clone());
+        self.finish(&mut grid, races);
+        known.add_ended(work.unwrap());
+        let found = races.take();
+        assert!(found.is_empty(), "{}", found[0]);
+    }
+
+    fn finish(&self, grid: &mut Grid, races: &mut Races) {
+        for _ in 0..10_000 {
+            match grid.step_watched(100_000, &self.device, races) {
+                Status::Done => return,
+                Status::Fault(fault) => panic!("{fault}"),
+                Status::Running { .. } => {}
+            }
+        }
+        panic!("the grid does not end");
     }
 
     /// Returns arguments that begin with a 32-bit number.

@@ -1,0 +1,160 @@
+//! What a race is, for people.
+
+use std::fmt;
+
+use super::shadow::Access;
+use crate::order::Scope;
+
+/// Two accesses to the same memory that nothing orders.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Race {
+    /// Whether the memory is a block's shared memory, and not global.
+    pub is_shared: bool,
+    /// The address, or the offset in shared memory, of the word.
+    pub address: u64,
+    /// The access that came first in this run.
+    pub first: Side,
+    /// The other one.
+    pub second: Side,
+    /// What would order them.
+    pub remedy: Remedy,
+}
+
+/// An access of a race.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Side {
+    /// The kernel, as its image names it.
+    pub kernel: String,
+    /// `blockIdx` of the thread.
+    pub block: [u32; 3],
+    /// `threadIdx` of the thread.
+    pub thread: [u32; 3],
+    /// The kind of access.
+    pub what: What,
+    /// The scope of a strong access: an atomic, volatile or ordered one.
+    pub scope: Option<Scope>,
+    /// The line of the instruction in the PTX.
+    pub line: u32,
+    /// The text of that line.
+    pub instruction: String,
+    /// File and line of the source, if the kernel was compiled with `-lineinfo`.
+    pub place: Option<String>,
+}
+
+/// A kind of access.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum What {
+    /// A load.
+    #[default]
+    Read,
+    /// A store.
+    Write,
+    /// An atomic update.
+    Update,
+}
+
+/// What would order the accesses of a race.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Remedy {
+    /// Both threads are of a warp: `__syncwarp()`.
+    SyncWarp,
+    /// Both threads are of a block: `__syncthreads()`.
+    SyncThreads,
+    /// The scope of a strong access doesn't include the other thread.
+    Scope(Scope),
+    /// Both accesses are strong or could be, and one of them isn't.
+    Atomic,
+    /// A flag between blocks: a release after the first access, and an acquire before the second.
+    Release(Scope),
+    /// The grids are of different streams: an event, or the same stream.
+    Streams,
+}
+
+impl What {
+    pub(crate) fn reads(self) -> bool {
+        self != What::Write
+    }
+
+    pub(crate) fn writes(self) -> bool {
+        self != What::Read
+    }
+}
+
+impl Race {
+    pub(super) fn new(is_shared: bool, address: u64, one: (Side, Access), two: (Side, Access)) -> Self {
+        let ((first, a), (second, b)) = (one, two);
+        let remedy = match (a.strong, b.strong) {
+            (Some(one), Some(two)) if a.at != b.at => {
+                let apart = if a.at.grid == b.at.grid { Scope::Device } else { Scope::System };
+                if one.min(two) < apart { Remedy::Scope(apart) } else { Remedy::Atomic }
+            }
+            (Some(_), None) | (None, Some(_)) if a.what == What::Update || b.what == What::Update => {
+                Remedy::Atomic
+            }
+            _ if a.at == b.at => Remedy::SyncWarp,
+            _ if (a.at.grid, a.at.block) == (b.at.grid, b.at.block) => Remedy::SyncThreads,
+            _ if a.at.grid == b.at.grid => Remedy::Release(Scope::Device),
+            _ => Remedy::Streams,
+        };
+        Race { is_shared, address, first, second, remedy }
+    }
+}
+
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            What::Read => "reads",
+            What::Write => "writes",
+            What::Update => "updates",
+        })
+    }
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Side { kernel, block: [a, b, c], thread: [x, y, z], what, .. } = self;
+        write!(f, "thread ({x}, {y}, {z}) of block ({a}, {b}, {c}) of `{kernel}` {what} it at ")?;
+        match &self.place {
+            Some(place) => f.write_str(place)?,
+            None => write!(f, "line {} of the PTX, `{}`", self.line, self.instruction)?,
+        }
+        match self.scope {
+            Some(scope) => write!(f, ", strongly at the scope of the {scope}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Remedy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Remedy::SyncWarp => {
+                f.write_str("call `__syncwarp()` between both: threads of a warp need not run together")
+            }
+            Remedy::SyncThreads => f.write_str("call `__syncthreads()` between both"),
+            Remedy::Scope(scope) => {
+                write!(f, "the scope has to include both threads: use that of the {scope}")
+            }
+            Remedy::Atomic => f.write_str("an atomic access doesn't order a plain one: make both atomic"),
+            Remedy::Release(scope) => write!(
+                f,
+                "let the first thread release a flag at the scope of the {scope} after it, and the second acquire the flag before it \
+                 (`cuda::atomic_ref`, or `__threadfence()` and a volatile flag on both sides)"
+            ),
+            Remedy::Streams => {
+                f.write_str("put both into one stream, or let one stream wait for an event of the other")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Race {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Race { is_shared, address, first, second, remedy } = self;
+        let memory = if *is_shared { "shared memory" } else { "global memory" };
+        write!(f, "race on {memory} at {address:#x}: {first}; {second}; nothing orders both. {remedy}")
+    }
+}

@@ -1,0 +1,242 @@
+//! The threads of running blocks: what each knows, and how barriers, fences and flags pass that on.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::clock::{Knowledge, Place};
+use super::shadow::Shadow;
+use crate::order::{Order, Scope};
+
+/// A thread.
+#[derive(Clone)]
+pub(crate) struct Lane {
+    /// Rises with everything that passes on what the thread did.
+    pub clock: u32,
+    pub known: Arc<Knowledge>,
+    /// What the thread knew at its last fence, which its later strong stores pass on, and the scope of the fence.
+    pub fenced: Option<(Arc<Knowledge>, Scope)>,
+    /// What strong loads since the last fence have seen, by whom it was stored, and at which scope.
+    pub seen: Vec<Flag>,
+}
+
+/// What a strong store passes on to those who see it.
+#[derive(Clone)]
+pub(crate) struct Flag {
+    pub knowledge: Arc<Knowledge>,
+    pub by: Place,
+    pub scope: Scope,
+}
+
+pub(crate) struct Warp {
+    pub lanes: Vec<Lane>,
+    /// The lanes that are no threads, or have ended.
+    pub ended: u32,
+    /// The lanes that wait at a `bar.warp.sync`, by its members.
+    syncs: HashMap<u32, u32>,
+}
+
+/// A running block.
+pub(crate) struct Block {
+    pub warps: Vec<Warp>,
+    pub shared: Shadow,
+    /// The flags in shared memory.
+    pub flags: HashMap<u64, Flag>,
+    barriers: HashMap<usize, Vec<Arrival>>,
+}
+
+/// Lanes that have arrived at a barrier.
+struct Arrival {
+    warp: u8,
+    lanes: u32,
+    waits: bool,
+    /// The lanes' clocks and knowledge at the arrival.
+    clocks: [u32; 32],
+    known: Vec<Arc<Knowledge>>,
+}
+
+impl Lane {
+    /// Returns what the thread knows together with what it did, and begins a new time for it.
+    pub(crate) fn publish(&mut self, at: Place, lane: usize) -> Arc<Knowledge> {
+        let mut knowledge = (*self.known).clone();
+        let mut clocks = [0; 32];
+        clocks[lane] = self.clock;
+        knowledge.add_lanes(at, 1 << lane, &clocks);
+        self.clock += 1;
+        Arc::new(knowledge)
+    }
+
+    /// Executes a fence. `includes` says whether its scope includes another thread.
+    pub(crate) fn fence(&mut self, at: Place, lane: usize, order: Order, includes: impl Fn(Place) -> bool) {
+        if order.acquires() {
+            for flag in std::mem::take(&mut self.seen) {
+                if includes(flag.by) {
+                    Knowledge::add_shared(&mut self.known, &flag.knowledge);
+                }
+            }
+        }
+        if order.releases() {
+            self.fenced = Some((self.publish(at, lane), order.scope));
+        }
+    }
+
+    /// Takes what a strong load has seen.
+    pub(crate) fn see(&mut self, flag: &Flag, order: Order) {
+        /// More flags than a thread polls between two fences.
+        const MOST: usize = 64;
+        if order.acquires() {
+            Knowledge::add_shared(&mut self.known, &flag.knowledge);
+            return;
+        }
+        let is_new = !self.seen.iter().any(|seen| Arc::ptr_eq(&seen.knowledge, &flag.knowledge));
+        if is_new && self.seen.len() < MOST {
+            self.seen.push(flag.clone());
+        }
+    }
+
+    /// Returns what a strong store of the thread passes on, with its scope.
+    pub(crate) fn release(
+        &mut self,
+        at: Place,
+        lane: usize,
+        order: Order,
+    ) -> Option<(Arc<Knowledge>, Scope)> {
+        if order.releases() {
+            return Some((self.publish(at, lane), order.scope));
+        }
+        self.fenced.as_ref().map(|(knowledge, scope)| (knowledge.clone(), order.scope.min(*scope)))
+    }
+}
+
+impl Block {
+    pub(crate) fn new(threads: u32, begins: &Arc<Knowledge>) -> Self {
+        let lane = Lane { clock: 1, known: begins.clone(), fenced: None, seen: Vec::new() };
+        let warp = |first: u32| Warp {
+            lanes: vec![lane.clone(); 32],
+            ended: if threads - first >= 32 { 0 } else { u32::MAX << (threads - first) },
+            syncs: HashMap::new(),
+        };
+        Block {
+            warps: (0..threads).step_by(32).map(warp).collect(),
+            shared: Shadow::default(),
+            flags: HashMap::new(),
+            barriers: HashMap::new(),
+        }
+    }
+
+    /// Lanes arrive at a barrier of the block.
+    pub(crate) fn arrive(&mut self, at: Place, id: usize, lanes: u32, waits: bool) {
+        let warp = &mut self.warps[at.warp as usize];
+        let (mut clocks, mut known) = ([0; 32], Vec::new());
+        for lane in each(lanes) {
+            let thread = &mut warp.lanes[lane];
+            clocks[lane] = thread.clock;
+            thread.clock += 1;
+            add_distinct(&mut known, &thread.known);
+        }
+        let arrival = Arrival { warp: at.warp, lanes, waits, clocks, known };
+        self.barriers.entry(id).or_default().push(arrival);
+    }
+
+    /// A barrier is passed: all that arrived is known to those who waited. Fences before it count as if those who
+    /// waited had made them, because devices do as much, and programs rely on it.
+    pub(crate) fn pass(&mut self, at: Place, id: usize) {
+        let arrivals = self.barriers.remove(&id).unwrap_or_default();
+        let mut distinct: Vec<Arc<Knowledge>> = Vec::new();
+        let mut there = vec![0; self.warps.len()];
+        let mut last = 0;
+        for arrival in &arrivals {
+            arrival.known.iter().for_each(|known| add_distinct(&mut distinct, known));
+            there[arrival.warp as usize] |= arrival.lanes;
+            last = last.max(arrival.clocks.into_iter().max().unwrap_or(0));
+        }
+        let mut all = joined(&distinct);
+        let are_all = self.warps.iter().zip(&there).all(|(warp, there)| warp.ended | there == u32::MAX);
+        // A thread that doesn't wait may have gone on at a lower clock.
+        if are_all && arrivals.iter().all(|arrival| arrival.waits) {
+            all.add_block(at.grid, at.block, last);
+        } else {
+            for arrival in &arrivals {
+                all.add_lanes(Place { warp: arrival.warp, ..at }, arrival.lanes, &arrival.clocks);
+            }
+        }
+        let (fenced, seen) = self.fences_of(&arrivals);
+        let all = Arc::new(all);
+        for arrival in arrivals.iter().filter(|arrival| arrival.waits) {
+            for lane in each(arrival.lanes) {
+                let thread = &mut self.warps[arrival.warp as usize].lanes[lane];
+                thread.known = all.clone();
+                thread.clock = last + 1;
+                thread.fenced.clone_from(&fenced);
+                thread.seen.clone_from(&seen);
+            }
+        }
+    }
+
+    /// Returns what the fences of arrived threads pass on together, and what their loads have seen.
+    fn fences_of(&self, arrivals: &[Arrival]) -> (Option<(Arc<Knowledge>, Scope)>, Vec<Flag>) {
+        let (mut fenced, mut seen): (Option<(Arc<Knowledge>, Scope)>, Vec<Flag>) = (None, Vec::new());
+        for arrival in arrivals {
+            for lane in each(arrival.lanes) {
+                let thread = &self.warps[arrival.warp as usize].lanes[lane];
+                if let Some((knowledge, scope)) = &thread.fenced {
+                    match &mut fenced {
+                        Some((all, widest)) => {
+                            Knowledge::add_shared(all, knowledge);
+                            *widest = (*widest).max(*scope);
+                        }
+                        None => fenced = Some((knowledge.clone(), *scope)),
+                    }
+                }
+                for flag in &thread.seen {
+                    if !seen.iter().any(|other| Arc::ptr_eq(&other.knowledge, &flag.knowledge)) {
+                        seen.push(flag.clone());
+                    }
+                }
+            }
+        }
+        (fenced, seen)
+    }
+
+    /// Lanes arrive at a `bar.warp.sync` with these members. The last ones let all pass.
+    pub(crate) fn sync(&mut self, at: Place, members: u32, lanes: u32) {
+        let warp = &mut self.warps[at.warp as usize];
+        let there = warp.syncs.entry(members).or_default();
+        *there |= lanes;
+        if members & !warp.ended & !*there != 0 {
+            return;
+        }
+        let there = warp.syncs.remove(&members).unwrap_or_default();
+        let (mut clocks, mut distinct) = ([0; 32], Vec::new());
+        for lane in each(there) {
+            clocks[lane] = warp.lanes[lane].clock;
+            add_distinct(&mut distinct, &warp.lanes[lane].known);
+        }
+        let mut all = joined(&distinct);
+        all.add_lanes(at, there, &clocks);
+        let (all, last) = (Arc::new(all), clocks.into_iter().max().unwrap_or(0));
+        for lane in each(there) {
+            (warp.lanes[lane].known, warp.lanes[lane].clock) = (all.clone(), last + 1);
+        }
+    }
+
+    pub(crate) fn end(&mut self, warp: u8, lanes: u32) {
+        self.warps[warp as usize].ended |= lanes;
+    }
+}
+
+/// Returns the numbers of the lanes of a mask.
+pub(crate) fn each(lanes: u32) -> impl Iterator<Item = usize> {
+    (0..32).filter(move |lane| lanes & 1 << lane != 0)
+}
+
+fn add_distinct(all: &mut Vec<Arc<Knowledge>>, one: &Arc<Knowledge>) {
+    if !all.iter().any(|other| Arc::ptr_eq(other, one)) {
+        all.push(one.clone());
+    }
+}
+
+fn joined(all: &[Arc<Knowledge>]) -> Knowledge {
+    let mut joined = all.first().map(|first| (**first).clone()).unwrap_or_default();
+    all.iter().skip(1).for_each(|other| joined.add(other));
+    joined
+}

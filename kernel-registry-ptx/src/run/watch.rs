@@ -1,0 +1,155 @@
+//! Tells the detector of races what instructions do to memory, and how they order threads.
+
+use crate::address::{Place as Address, Space};
+use crate::op::{Collective, Op};
+use crate::order::{Order, Scope, Strength};
+use crate::races::{Accesses, Place, Races, Target, What};
+use crate::run::warp::{Context, Next, Split, Stopped, Warp, mask};
+use crate::types::each;
+
+/// The detector, and the grid as it knows it.
+pub(crate) struct Watch<'a> {
+    pub races: &'a mut Races,
+    pub grid: u32,
+    /// The number of the block in the grid.
+    pub block: u32,
+}
+
+impl Warp {
+    /// Executes the next instruction of a split, and tells the detector.
+    pub(crate) fn execute_watched(
+        &mut self,
+        index: usize,
+        context: &mut Context<'_>,
+    ) -> Result<Next, Stopped> {
+        let Some(mut watch) = context.watch.take() else { return self.execute(index, context) };
+        let lanes = self.guarded(index, context);
+        let block = &context.blocks[self.block];
+        let generations = block.barriers.each_ref().map(|barrier| barrier.generation);
+        let live = self.live;
+        if lanes != 0 {
+            self.tell(index, lanes, context, &mut watch);
+        }
+        context.watch = Some(watch);
+        let next = self.execute(index, context);
+        let Some(watch) = context.watch.take() else { return next };
+        let at = self.at(&watch);
+        if live != self.live {
+            watch.races.end_lanes(at, live & !self.live);
+        }
+        let block = &context.blocks[self.block];
+        for (id, before) in generations.into_iter().enumerate() {
+            if block.barriers[id].generation != before {
+                watch.races.pass(at, id);
+            }
+        }
+        context.watch = Some(watch);
+        next
+    }
+
+    fn at(&self, watch: &Watch<'_>) -> Place {
+        Place { grid: watch.grid, block: watch.block, warp: self.special[4][0].get() as u8 }
+    }
+
+    /// Returns the lanes of a split for which the next instruction's guard is true.
+    fn guarded(&self, index: usize, context: &Context<'_>) -> u32 {
+        let Split { at, lanes, base, .. } = self.splits[index];
+        let Some((slot, negated)) = context.program.instructions[at].guard else { return lanes };
+        let row = self.row(context, base, slot);
+        let set = mask(|lane| row[lane].get() & 1 == 1);
+        lanes & if negated { !set } else { set }
+    }
+
+    fn tell(&self, index: usize, lanes: u32, context: &Context<'_>, watch: &mut Watch<'_>) {
+        let Split { at: number, base, local, .. } = self.splits[index];
+        let instruction = &context.program.instructions[number];
+        let (at, order) = (self.at(watch), instruction.order);
+        let first = lanes.trailing_zeros() as usize;
+        match &instruction.op {
+            Op::Load { to, kind, address } => {
+                let addresses = self.addresses(context, address, lanes, base).0;
+                let size = kind.size() * to.len() as u64;
+                let told = Told { what: What::Read, order, size, values: [0; 32], line: instruction.line };
+                told.access(at, lanes, &addresses, address.space, local, watch);
+            }
+            Op::Store { from, kind, address } => {
+                let addresses = self.addresses(context, address, lanes, base).0;
+                let size = kind.size() * from.len() as u64;
+                let row = self.row(context, base, from[0]);
+                let values = std::array::from_fn(|lane| row[lane].get() as u32);
+                let told = Told { what: What::Write, order, size, values, line: instruction.line };
+                told.access(at, lanes, &addresses, address.space, local, watch);
+            }
+            Op::Atomic { kind, address, .. } => {
+                let addresses = self.addresses(context, address, lanes, base).0;
+                // What isn't ordered otherwise is relaxed.
+                let weak = Order { strength: Strength::Relaxed, scope: Scope::Device };
+                let order = if order.is_strong() { order } else { weak };
+                let size = kind.size();
+                let told = Told { what: What::Update, order, size, values: [0; 32], line: instruction.line };
+                told.access(at, lanes, &addresses, address.space, local, watch);
+            }
+            Op::Copy { to, from, size } => {
+                let bytes = self.row(context, base, *size)[first].get();
+                for (address, what) in [(from, What::Read), (to, What::Write)] {
+                    let addresses = self.addresses(context, address, lanes, base).0;
+                    let order = Order::default();
+                    let told = Told { what, order, size: bytes, values: [0; 32], line: instruction.line };
+                    told.access(at, lanes, &addresses, address.space, local, watch);
+                }
+            }
+            Op::Fence => watch.races.fence(at, lanes, order),
+            Op::Barrier { id, waits, .. } => {
+                let id = self.row(context, base, *id)[first].get() as usize;
+                watch.races.arrive(at, id, lanes, *waits);
+            }
+            Op::Collective { what: Collective::Sync, members, .. } => {
+                let row = self.row(context, base, *members);
+                let mut left = lanes;
+                while left != 0 {
+                    let members = row[left.trailing_zeros() as usize].get() as u32;
+                    let group = left & mask(|lane| row[lane].get() as u32 == members);
+                    watch.races.sync(at, members, group);
+                    left &= !group;
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// An instruction's accesses, before it's known in which spaces they are.
+struct Told {
+    what: What,
+    order: Order,
+    size: u64,
+    values: [u32; 32],
+    line: u32,
+}
+
+impl Told {
+    fn access(
+        &self,
+        at: Place,
+        lanes: u32,
+        addresses: &[u64; 32],
+        space: Space,
+        frame: u64,
+        watch: &mut Watch<'_>,
+    ) {
+        let (mut global, mut shared, mut places) = (0, 0, [0; 32]);
+        each(lanes, |lane| match space.place(addresses[lane], frame) {
+            Address::Global(address) => (places[lane], global) = (address, global | 1 << lane),
+            Address::Shared(0, offset) => (places[lane], shared) = (offset, shared | 1 << lane),
+            _ => {}
+        });
+        for (target, lanes) in [(Target::Global, global), (Target::Shared, shared)] {
+            if lanes != 0 {
+                let Told { what, order, size, values, line } = *self;
+                let accesses =
+                    Accesses { at, lanes, target, addresses: &places, size, what, order, line, values };
+                watch.races.access(&accesses);
+            }
+        }
+    }
+}

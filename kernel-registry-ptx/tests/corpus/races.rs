@@ -1,0 +1,72 @@
+//! Tests that races are found in the wrong kernels of `races.cu`, and in none of the right ones.
+
+use std::collections::BTreeMap;
+
+use kernel_registry_ptx::{Grid, Knowledge, Race, Races};
+
+use crate::common::{Arguments, launch};
+use crate::{Compiled, each};
+
+/// Returns the blocks of a kernel's grid, and the threads of a block.
+fn shape(kernel: &str) -> (u32, u32) {
+    let (_, what) = kernel.split_once('_').unwrap();
+    match what {
+        "three_blocks" => (3, 1),
+        "scope_of_the_block" if kernel.starts_with("right") => (1, 64),
+        "barrier_of_the_grid" | "last_block" => (4, 64),
+        "neighbours" => (2, 64),
+        _ if what.starts_with("leader") || what.starts_with("fences_before") => (2, 64),
+        _ if what.contains("in_a_warp") || what.contains("shuffle") || what.contains("of_a_warp") => (1, 32),
+        _ if ["flag", "lock", "first", "counter", "ring", "release", "scope", "fence"]
+            .iter()
+            .any(|word| what.contains(word)) =>
+        {
+            (2, 1)
+        }
+        _ => (1, 64),
+    }
+}
+
+/// Runs a kernel in the usual order, or in one by chance, and returns its races.
+fn races(compiled: &Compiled, kernel: &str, seed: u64) -> Vec<Race> {
+    let (blocks, threads) = shape(kernel);
+    let (mut data, mut flag, mut out) = ([0_u32; 512], [0_u32; 8], [0_u32; 512]);
+    data.iter_mut().enumerate().for_each(|(at, number)| *number = at as u32 % 9);
+    let arguments = [compiled.lend(&mut data), compiled.lend(&mut flag), compiled.lend(&mut out)];
+    let arguments = arguments.into_iter().fold(Arguments::default(), Arguments::u64);
+    let mut grid = Grid::new(&compiled.module, kernel, launch(blocks, threads, arguments.done())).unwrap();
+    let mut races = Races::default();
+    if seed > 0 {
+        grid.shuffle(seed);
+    }
+    grid.watch(&mut races, Knowledge::default());
+    compiled.finish(&mut grid, &mut races);
+    races.take()
+}
+
+/// Kernels whose race shows in some orders only, because a flag orders the accesses in the others.
+const IN_SOME_ORDERS: [&str; 1] = ["wrong_ring"];
+
+#[test]
+fn wrong_kernels_race_and_right_ones_do_not() {
+    each("races", |compiled| {
+        let kernels: Vec<_> = compiled.module.program().kernels().collect();
+        assert!(kernels.len() > 60, "{}", kernels.len());
+        let mut wrong = BTreeMap::new();
+        for kernel in kernels {
+            let usual = races(compiled, kernel, 0);
+            let others: Vec<_> = (1..30).map(|seed| races(compiled, kernel, seed)).collect();
+            let racing = others.iter().filter(|found| !found.is_empty()).count();
+            let is_as_named = match kernel.starts_with("right") {
+                true => usual.is_empty() && racing == 0,
+                false if IN_SOME_ORDERS.contains(&kernel) => usual.is_empty() && racing > 0,
+                false => !usual.is_empty(),
+            };
+            if !is_as_named {
+                let all = usual.iter().chain(others.iter().flatten());
+                wrong.insert(kernel, all.map(Race::to_string).collect::<Vec<_>>());
+            }
+        }
+        assert!(wrong.is_empty(), "{wrong:#?}");
+    });
+}
