@@ -172,6 +172,12 @@ pub(crate) enum Failure {
          without a path"
     )]
     NotOfPackage { path: PathBuf },
+    #[error(
+        "{}, which the driver has named above{}",
+        many(*.races, "race"),
+        .order.map(|order| format!("; `--set ORDER={order}` repeats this order")).unwrap_or_default()
+    )]
+    Races { races: usize, order: Option<u32> },
     #[error("the package did not build")]
     BuildFailed,
     #[error("the package has no binary or library to read")]
@@ -205,6 +211,7 @@ impl Failure {
             Failure::Exceeded { .. } => 13,
             Failure::DoesNotFit { .. } | Failure::CannotRun { .. } => 14,
             Failure::Unread { .. } => 15,
+            Failure::Races { .. } => 16,
             _ => 1,
         }
     }

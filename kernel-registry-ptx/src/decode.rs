@@ -22,6 +22,7 @@ mod threads;
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::decode::declare::{
     MOST_STATIC, Place, Shared, check_constants, check_size, initialised, most_parameters, signature,
@@ -78,7 +79,9 @@ impl Program {
         check_constants(&variables)?;
         let variables = variables.iter().map(|variable| initialised(variable, &module));
 
+        static NEXT: AtomicU64 = AtomicU64::new(1);
         let mut program = Program {
+            number: NEXT.fetch_add(1, Ordering::Relaxed),
             text: text.to_owned(),
             instructions: Vec::new(),
             functions: Vec::new(),

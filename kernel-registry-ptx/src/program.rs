@@ -20,6 +20,8 @@ use crate::slot::Slot;
 /// # Ok::<(), kernel_registry_ptx::LoadError>(())
 /// ```
 pub struct Program {
+    /// Tells programs apart, in the order in which they were loaded.
+    pub(crate) number: u64,
     pub(crate) text: String,
     pub(crate) instructions: Vec<Instruction>,
     pub(crate) functions: Vec<Function>,

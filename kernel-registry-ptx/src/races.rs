@@ -14,6 +14,7 @@ mod threads;
 
 use std::collections::{HashMap, HashSet};
 use std::mem;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::order::{Order, Scope};
@@ -34,17 +35,23 @@ pub struct Races {
     /// What strong stores to global memory pass on, by address.
     flags: HashMap<u64, Flag>,
     devices: Devices,
+    /// What the host knows. A kernel that polls a word which the host stores takes it from there.
+    host: Option<Flag>,
+    /// What stores at the scope of the system have passed on, which the host may have seen.
+    shown: Knowledge,
     found: Vec<Race>,
     /// Each pair of instructions is reported once.
     reported: HashSet<Pair>,
 }
 
-/// Two instructions, each by its program and its line.
-type Pair = [(usize, u32); 2];
+/// Two instructions, each by its source and its line.
+type Pair = [(u64, u32); 2];
 
 /// A grid, or other work.
 struct OfWork {
     name: String,
+    /// Tells programs, and kinds of other work, apart.
+    source: u64,
     /// The program of a grid.
     module: Option<Arc<Module>>,
     sizes: [[u32; 3]; 2],
@@ -84,11 +91,70 @@ impl Races {
     ) -> Work {
         self.add(OfWork {
             name: name.to_owned(),
+            source: module.program().number,
             module: Some(module.clone()),
             sizes,
             begins: Arc::new(begins),
             blocks: HashMap::new(),
         })
+    }
+
+    /// Does work that isn't a kernel's, such as a copy: reads and writes ranges of global memory, after everything that is
+    /// known when it begins.
+    pub fn touch(
+        &mut self,
+        (kind, place): (&'static str, &str),
+        begins: &Knowledge,
+        reads: Range<u64>,
+        writes: Range<u64>,
+    ) -> Work {
+        let begins = Arc::new(begins.clone());
+        let sizes = [[1; 3]; 2];
+        let work = OfWork {
+            name: format!("{kind} in {place}"),
+            source: kind.as_ptr().addr() as u64,
+            module: None,
+            sizes,
+            begins: begins.clone(),
+            blocks: HashMap::new(),
+        };
+        let number = self.add(work);
+        let at = Place { grid: number, block: 0, warp: 0 };
+        let thread = Lane { clock: 1, known: begins, fenced: None, seen: Vec::new() };
+        for (range, what) in [(reads, What::Read), (writes, What::Write)] {
+            let mut found = Vec::new();
+            for_each_word(range.start, range.end.saturating_sub(range.start), |number, bytes| {
+                let access = Access { at, lanes: 1, clock: 1, line: 0, bytes, strong: None, what, value: 0 };
+                if let Some(other) = compare(self.global.word(number), access, &thread, &self.devices) {
+                    found.push((number * 4, other, access));
+                }
+            });
+            if what == What::Write {
+                self.flags.retain(|at, _| !range.contains(at));
+            }
+            for (address, first, second) in found {
+                self.report(Target::Global, address, first, second);
+            }
+        }
+        number
+    }
+
+    /// Tells what the host knows now.
+    pub fn set_host(&mut self, knowledge: &Knowledge) {
+        let by = Place { grid: Work::MAX, block: 0, warp: 0 };
+        self.host = Some(Flag { knowledge: Arc::new(knowledge.clone()), by, scope: Scope::System });
+    }
+
+    /// Returns what kernels have shown to the host, by stores at the scope of the system.
+    pub fn shown(&self) -> &Knowledge {
+        &self.shown
+    }
+
+    /// Forgets all accesses: everything that begins later begins after them.
+    pub fn settle(&mut self) {
+        self.global = Shadow::default();
+        self.flags = HashMap::new();
+        self.works.retain(|_, work| !work.blocks.is_empty());
     }
 
     fn add(&mut self, work: OfWork) -> Work {
@@ -176,7 +242,7 @@ impl Races {
     /// Some lanes access memory: compares each access with those that the memory remembers.
     pub(crate) fn access(&mut self, accesses: &Accesses<'_>) {
         let at = accesses.at;
-        let Races { works, global, flags, devices, .. } = self;
+        let Races { works, global, flags, devices, host, shown, .. } = self;
         let Some(Block { warps, shared, flags: own, .. }) =
             works.get_mut(&at.grid).and_then(|work| work.blocks.get_mut(&at.block))
         else {
@@ -190,13 +256,14 @@ impl Races {
         for lane in each(accesses.lanes) {
             let thread = &mut warps[at.warp as usize].lanes[lane];
             let address = accesses.addresses[lane];
-            if accesses.order.is_strong()
-                && accesses.what.reads()
-                && let Some(flag) = flags.get(&address)
-            {
-                let both = devices.include(flag.scope, flag.by, at)
-                    && devices.include(accesses.order.scope, at, flag.by);
-                if both {
+            if accesses.order.is_strong() && accesses.what.reads() {
+                let is_system = accesses.order.scope == Scope::System;
+                let flag = flags.get(&address).or(host.as_ref().filter(|_| is_system));
+                let sees = |flag: &&Flag| {
+                    devices.include(flag.scope, flag.by, at)
+                        && devices.include(accesses.order.scope, at, flag.by)
+                };
+                if let Some(flag) = flag.filter(sees) {
                     thread.see(flag, accesses.order);
                 }
             }
@@ -208,7 +275,7 @@ impl Races {
                 }
             });
             if accesses.what.writes() {
-                store_flag(flags, address, at, lane, thread, accesses);
+                store_flag(flags, address, (at, lane), thread, accesses, shown);
             }
         }
         for (address, first, second) in found {
@@ -217,13 +284,11 @@ impl Races {
     }
 
     fn report(&mut self, target: Target, address: u64, first: Access, second: Access) {
-        let program = |work: Work| {
-            self.works
-                .get(&work)
-                .and_then(|work| work.module.as_ref())
-                .map_or(0, |module| Arc::as_ptr(module).addr())
+        let source = |access: Access| {
+            let work = self.works.get(&access.at.grid);
+            (work.map_or(0, |work| work.source), access.line)
         };
-        let mut pair = [(program(first.at.grid), first.line), (program(second.at.grid), second.line)];
+        let mut pair = [source(first), source(second)];
         pair.sort_unstable();
         let is_guess = |read: Access, other: Access| {
             read.what == What::Read && other.what == What::Update && self.is_compared(read)
@@ -338,18 +403,21 @@ fn compare(word: &mut Word, access: Access, thread: &Lane, devices: &Devices) ->
 fn store_flag(
     flags: &mut HashMap<u64, Flag>,
     address: u64,
-    at: Place,
-    lane: usize,
+    (by, lane): (Place, usize),
     thread: &mut Lane,
     accesses: &Accesses<'_>,
+    shown: &mut Knowledge,
 ) {
-    let released = accesses.order.is_strong().then(|| thread.release(at, lane, accesses.order)).flatten();
+    let released = accesses.order.is_strong().then(|| thread.release(by, lane, accesses.order)).flatten();
+    if let Some((knowledge, Scope::System)) = &released {
+        shown.add(knowledge);
+    }
     match (released, flags.get_mut(&address)) {
         (Some((knowledge, scope)), Some(flag)) if accesses.what == What::Update => {
             Knowledge::add_shared(&mut flag.knowledge, &knowledge);
-            (flag.by, flag.scope) = (at, flag.scope.max(scope));
+            (flag.by, flag.scope) = (by, flag.scope.max(scope));
         }
-        (Some((knowledge, scope)), _) => drop(flags.insert(address, Flag { knowledge, by: at, scope })),
+        (Some((knowledge, scope)), _) => drop(flags.insert(address, Flag { knowledge, by, scope })),
         (None, Some(_)) if accesses.what == What::Write => drop(flags.remove(&address)),
         (None, _) => {}
     }

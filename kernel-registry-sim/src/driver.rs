@@ -34,4 +34,5 @@ pub use control::inject::{Injected, Recording, record_calls};
 pub use control::install::{InstallError, install};
 pub use control::live::{Live, live};
 pub use control::pressure::{MemoryPressure, leave_memory};
+pub use control::races::races;
 pub use hooks::trace::Call;

@@ -60,7 +60,11 @@ compile_error!(
 mod driver;
 
 #[cfg(target_os = "linux")]
+#[doc(inline)]
+pub use kernel_registry_ptx::Race;
+
+#[cfg(target_os = "linux")]
 pub use driver::{
     Call, Config, Deadlock, Device, Fault, FaultError, Injected, InstallError, Live, MemoryPressure,
-    Recording, functions, install, leave_memory, live, record_calls,
+    Recording, functions, install, leave_memory, live, races, record_calls,
 };

@@ -258,3 +258,41 @@ fn the_doctor_says_that_it_is_simulated() {
     let facts: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(facts["driver"]["simulated"], true);
 }
+
+/// Returns the words that run a kernel of the corpus of races.
+fn of_corpus(kernel: &str) -> [String; 3] {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("races/kernels.py");
+    ["python3".to_owned(), script.to_str().unwrap().to_owned(), kernel.to_owned()]
+}
+
+#[test]
+fn races_are_found_from_outside() {
+    let run = |options: &[&str], kernel: &str| {
+        let words = of_corpus(kernel);
+        let output = sim(options, &words.each_ref().map(String::as_str));
+        (output.status.code(), text(&output.stderr).to_owned())
+    };
+    let (code, said) = run(&["--races"], "wrong_no_barrier");
+    assert_eq!(code, Some(16), "{said}");
+    assert!(
+        said.contains("race on shared memory at ") && said.contains("`wrong_no_barrier`, block (0, 0, 0)"),
+        "{said}"
+    );
+    assert!(said.contains("Remedy: call `__syncthreads()` between both"), "{said}");
+    let (code, said) = run(&["--races"], "right_barrier");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.ends_with("no race was found, in one order: `--orders 100` tries others"), "{said}");
+
+    // In the usual order a flag orders the accesses by chance.
+    assert_eq!(run(&["--races"], "wrong_ring").0, Some(0));
+    let (code, said) = run(&["--races", "--orders", "30"], "wrong_ring");
+    assert_eq!(code, Some(16), "{said}");
+    let repeated = said.rsplit("`--set ORDER=").next().and_then(|rest| rest.split('`').next()).unwrap();
+    let order = format!("ORDER={repeated}");
+    for _ in 0..3 {
+        assert_eq!(run(&["--races", "--set", &order], "wrong_ring").0, Some(16), "{order}");
+    }
+    let (code, said) = run(&["--races", "--orders", "10"], "right_ring");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.ends_with("it succeeded in 10 orders by chance, and no race was found"), "{said}");
+}

@@ -9,7 +9,7 @@ The program and its children find the simulated driver as libcuda.so and libcuda
 with cargo, in the target directory of the package here, or in ~/.cache. Options override the variables
 `KERNEL_REGISTRY_SIM_*`. NVIDIA's runtime API (cudaMalloc) does not work on it.
 
-Exit codes: those of the program; 127 if there is none of that name, 126 if it cannot be run, 2 wrong usage, 9 the driver
+Exit codes: those of the program; 16 if it succeeded and has races; 127 if there is none of that name, 126 if it cannot be run, 2 wrong usage, 9 the driver
 could not be built, 1 anything else";
 
 #[derive(Args)]
@@ -26,6 +26,14 @@ pub(crate) struct Sim {
     /// What to do after reporting a deadlock
     #[arg(long, value_name = "WHAT", value_parser = ["wait", "fail", "abort"])]
     pub(crate) deadlock: Option<String>,
+
+    /// Look for races: accesses of kernels and copies to the same memory that nothing orders
+    #[arg(long)]
+    pub(crate) races: bool,
+
+    /// Run the program so many times, until one fails or has races, with the warps of its kernels in another order by chance each time
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) orders: Option<u32>,
 
     /// Set `KERNEL_REGISTRY_SIM_NAME`, as in `--set ARCH=80`; can be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]

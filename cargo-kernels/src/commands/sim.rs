@@ -2,9 +2,10 @@
 //!
 //! kernel-registry-command builds the driver as a shared library, and puts it into a folder where the loader looks. The driver lacks
 //! functions that are newer than the simulated version. `about` describes it in a sentence. Then the program replaces this process,
-//! so that exit code and signals are the program's.
+//! so that exit code and signals are the program's. Only `runs`, for races and several orders, waits for it.
 
 mod about;
+mod runs;
 
 use std::env;
 use std::ffi::OsStr;
@@ -48,7 +49,11 @@ pub(crate) fn run(options: &Sim) -> Result<(), Failure> {
         |refused: Refused| Shared::NotLoaded { path: built.library.clone(), why: refused.to_string() };
     terminal::say(format_args!("SIMULATED: {}", about::sentence(&driver).map_err(refused)?));
 
-    let error = command.env("LD_LIBRARY_PATH", library_path(&folder)).exec();
+    command.env("LD_LIBRARY_PATH", library_path(&folder));
+    if options.races || options.orders.is_some() {
+        return runs::run(options, program, &mut command);
+    }
+    let error = command.exec();
     Err(Shared::NotRun { program: program.clone(), source: error }.into())
 }
 

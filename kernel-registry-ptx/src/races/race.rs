@@ -25,7 +25,7 @@ pub struct Race {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Side {
-    /// The kernel, as its image names it.
+    /// The kernel, as its image names it, or what else is done in a stream.
     pub kernel: String,
     /// `blockIdx` of the thread.
     pub block: [u32; 3],
@@ -37,7 +37,7 @@ pub struct Side {
     pub scope: Option<Scope>,
     /// The line of the instruction in the PTX.
     pub line: u32,
-    /// The text of that line.
+    /// The text of that line. Empty for what isn't a kernel.
     pub instruction: String,
     /// File and line of the source, if the kernel was compiled with `-lineinfo`.
     pub place: Option<String>,
@@ -116,13 +116,16 @@ impl fmt::Display for What {
 impl fmt::Display for Side {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Side { kernel, block: [a, b, c], thread: [x, y, z], what, .. } = self;
-        write!(f, "thread ({x}, {y}, {z}) of block ({a}, {b}, {c}) of `{kernel}` {what} it at ")?;
+        if self.instruction.is_empty() {
+            return write!(f, "{kernel} {what} it");
+        }
+        write!(f, "`{kernel}`, block ({a}, {b}, {c}), thread ({x}, {y}, {z}), {what} it at ")?;
         match &self.place {
             Some(place) => f.write_str(place)?,
-            None => write!(f, "line {} of the PTX, `{}`", self.line, self.instruction)?,
+            None => write!(f, "line {} of the PTX: `{}`", self.line, self.instruction)?,
         }
         match self.scope {
-            Some(scope) => write!(f, ", strongly at the scope of the {scope}"),
+            Some(scope) => write!(f, " (strong, at the scope of the {scope})"),
             None => Ok(()),
         }
     }
@@ -155,6 +158,9 @@ impl fmt::Display for Race {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Race { is_shared, address, first, second, remedy } = self;
         let memory = if *is_shared { "shared memory" } else { "global memory" };
-        write!(f, "race on {memory} at {address:#x}: {first}; {second}; nothing orders both. {remedy}")
+        write!(
+            f,
+            "race on {memory} at {address:#x}: nothing orders two accesses. {first}. {second}. Remedy: {remedy}"
+        )
     }
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod device;
 pub(crate) mod faults;
+pub(crate) mod races;
 pub(crate) mod timing;
 
 use std::env;
@@ -9,6 +10,7 @@ use std::time::Duration;
 
 use device::Device;
 use faults::Fault;
+use races::Races;
 use timing::Timing;
 
 /// The configuration of a simulated driver and its devices.
@@ -31,6 +33,9 @@ pub struct Config {
     pub(crate) jit: Duration,
     pub(crate) timing: Option<Timing>,
     pub(crate) faults: Vec<Fault>,
+    pub(crate) races: Races,
+    /// The number of an order by chance in which warps run.
+    pub(crate) order: Option<u64>,
 }
 
 /// The driver's reaction after it has reported a deadlock.
@@ -66,6 +71,8 @@ impl Config {
             jit: Duration::ZERO,
             timing: None,
             faults: Vec::new(),
+            races: Races::Off,
+            order: None,
         }
     }
 
@@ -81,6 +88,8 @@ impl Config {
     /// | `FAILURES` | what a kernel's fault breaks: the `process`, or only its `context` ([contained](Config::contained)) |
     /// | `FAULTS` | [faults](Fault), separated by commas |
     /// | `JIT` | the time for [compiling](Config::jit) 1 KiB of PTX, such as `250us` |
+    /// | `ORDER` | the number of an [order by chance](Config::order) |
+    /// | `RACES` | `report` to look for [races](Config::races), or a file that also gets a byte for each |
     /// | `TIMING` | a seed and the longest [delay](Config::timing): `42:200us` |
     ///
     /// `CUDA_MODULE_LOADING` (`LAZY` or `EAGER`) and `CUDA_VISIBLE_DEVICES` (numbers of devices; no device if empty)
@@ -117,6 +126,8 @@ impl Config {
             jit: read_variable("JIT", timing::duration).unwrap_or(config.jit),
             timing: read_variable("TIMING", parse),
             faults: read_variable("FAULTS", faults).unwrap_or_default(),
+            order: read_variable("ORDER", parse),
+            races: read_variable("RACES", Races::parse).unwrap_or_default(),
             ..config
         }
     }
@@ -181,6 +192,21 @@ impl Config {
         Config { timing: Some(Timing::new(seed, longest)), ..self }
     }
 
+    /// Sets whether races are looked for: accesses to the same memory that nothing orders, by threads of kernels or by copies.
+    /// Each is written to standard error, and returned by [`races`](crate::races). Kernels then run several times slower.
+    ///
+    /// What the host itself does to memory isn't seen, nor kernels with clusters and matrix instructions.
+    pub fn races(self, races: bool) -> Self {
+        Config { races: if races { Races::Report } else { Races::Off }, ..self }
+    }
+
+    /// Runs the blocks and warps of kernels in an order by chance, and in short turns. Equal numbers give equal orders of a
+    /// kernel, and another number another one: a test that passes in many of them says more than one that passes in the usual
+    /// order. How threads of the host and kernels take turns isn't chosen.
+    pub fn order(self, number: u64) -> Self {
+        Config { order: Some(number), ..self }
+    }
+
     /// Adds a fault, which is injected from the start.
     pub fn fault(mut self, fault: Fault) -> Self {
         self.faults.push(fault);
@@ -189,8 +215,20 @@ impl Config {
 }
 
 /// The names of the environment variables, without `KERNEL_REGISTRY_SIM_`.
-const VARIABLES: [&str; 10] =
-    ["DEVICES", "ARCH", "PROCESSORS", "MEMORY", "DRIVER", "DEADLOCK", "FAILURES", "FAULTS", "JIT", "TIMING"];
+const VARIABLES: [&str; 12] = [
+    "DEVICES",
+    "ARCH",
+    "PROCESSORS",
+    "MEMORY",
+    "DRIVER",
+    "DEADLOCK",
+    "FAILURES",
+    "FAULTS",
+    "JIT",
+    "ORDER",
+    "RACES",
+    "TIMING",
+];
 
 fn is_misspelled(name: &str) -> bool {
     name.strip_prefix("KERNEL_REGISTRY_SIM_").is_some_and(|name| !VARIABLES.contains(&name))

@@ -5,3 +5,4 @@ pub(crate) mod inject;
 pub(crate) mod install;
 pub(crate) mod live;
 pub(crate) mod pressure;
+pub(crate) mod races;

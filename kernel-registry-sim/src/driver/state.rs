@@ -11,6 +11,7 @@ pub(crate) mod deadlock;
 pub(crate) mod graph_launch;
 pub(crate) mod launch;
 pub(crate) mod load;
+pub(crate) mod races;
 pub(crate) mod rooms;
 pub(crate) mod simulator;
 pub(crate) mod worker;
@@ -19,8 +20,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use self::current::CurrentContext;
+use self::races::Watched;
 use crate::driver::config::Config;
 use crate::driver::config::device;
+use crate::driver::config::races::Races;
 use crate::driver::graph::Graphs;
 use crate::driver::handles::{Handle, Handles};
 use crate::driver::launch::span::Span;
@@ -67,6 +70,8 @@ pub(crate) struct State {
     /// Whether a turn is in progress.
     pub(crate) in_turn: bool,
     pub(crate) wakeup: Wakeup,
+    /// The detector of races, if they are looked for.
+    pub(crate) watched: Option<Box<Watched>>,
     /// The last id of a context, a capture or a wait.
     next_id: u64,
 }
@@ -143,6 +148,7 @@ impl State {
         let devices = config.devices.iter().map(device).collect();
         let wakeup = Wakeup::default();
         State {
+            watched: (config.races != Races::Off).then(Box::default),
             config,
             initialised: false,
             devices,
@@ -285,7 +291,11 @@ impl State {
             return Ok(self.streams.last);
         }
         self.not_implied(stream)?;
-        self.streams.push(stream, work, behind)
+        let seq = self.streams.push(stream, work, behind)?;
+        if let Some(watched) = &mut self.watched {
+            watched.submit(seq);
+        }
+        Ok(seq)
     }
 
     /// Gives a context a sticky error, and drops the work of its streams. Unless faults are contained, all other

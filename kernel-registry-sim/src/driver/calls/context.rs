@@ -36,6 +36,7 @@ pub(crate) fn synchronize(mut state: Locked, context: Handle) -> Answer<Locked> 
     while is_busy(&state) {
         state = wait_for_change(state);
     }
+    state.host_saw_all(|stream| stream.context == context);
     state.sound(context)?;
     Ok(state)
 }

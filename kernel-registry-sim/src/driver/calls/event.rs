@@ -73,8 +73,12 @@ calls! {
     2000 fn cuEventQuery(event: Handle) = {
         let mut state = begin()?;
         let recorded = find_recorded(&mut state, event)?;
-        let is_done = |(stream, seq)| state.streams.has_done(stream, seq);
-        if recorded.is_none_or(is_done) { Ok(()) } else { Err(Code::NOT_READY) }
+        let Some((stream, seq)) = recorded else { return Ok(()) };
+        if !state.streams.has_done(stream, seq) {
+            return Err(Code::NOT_READY);
+        }
+        state.host_saw(stream, seq);
+        Ok(())
     };
 
     2000 fn cuEventSynchronize(event: Handle) = {

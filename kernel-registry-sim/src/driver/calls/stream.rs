@@ -46,6 +46,7 @@ pub(crate) fn wait(mut state: Locked, stream: Handle, seq: Seq) -> Answer<Locked
     while !state.streams.has_done(stream, seq) {
         state = wait_for_change(state);
     }
+    state.host_saw(stream, seq);
     state.sound(context)?;
     Ok(state)
 }
@@ -98,7 +99,12 @@ calls! {
     2000 fn cuStreamQuery(stream: Handle) = {
         let (mut state, stream) = begin_with(stream)?;
         state.not_captured(stream)?;
-        if state.streams.get(stream)?.queue.is_empty() { Ok(()) } else { Err(Code::NOT_READY) }
+        if !state.streams.get(stream)?.queue.is_empty() {
+            return Err(Code::NOT_READY);
+        }
+        let last = state.streams.last;
+        state.host_saw(stream, last);
+        Ok(())
     };
 
     5050 fn cuStreamGetPriority(stream: Handle, priority: Out<i32>) = {
@@ -132,7 +138,8 @@ calls! {
         if is_captured {
             return state.isolated(stream);
         }
-        if !state.streams.has_done(recorded, seq) {
+        // Who looks for races has to know of the wait even if it's over.
+        if !state.streams.has_done(recorded, seq) || state.watched.is_some() {
             state.submit(stream, Work::WaitFor { stream: recorded, seq }, None)?;
         }
         Ok(())

@@ -2,9 +2,10 @@
 
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kernel_registry_image::Signature;
-use kernel_registry_ptx::{Fault, FaultKind, Grid, LaunchParameters, Status};
+use kernel_registry_ptx::{Fault, FaultKind, Grid, Knowledge, LaunchParameters, Races, Status};
 
 use super::shape::Launch;
 use crate::driver::memory::blocks::{Block, Kind, Shared};
@@ -44,6 +45,11 @@ fn report_if_long(launch: &Launch) {
     }
 }
 
+/// Locks the detector of races.
+pub(crate) fn lock(races: &Mutex<Races>) -> MutexGuard<'_, Races> {
+    races.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// A running kernel.
 pub(crate) struct Execution {
     grid: Grid,
@@ -53,6 +59,8 @@ pub(crate) struct Execution {
     /// once.
     most: Option<u64>,
     budget: u64,
+    /// The detector of races, and the kernel's number in it.
+    watched: Option<(Arc<Mutex<Races>>, Option<u32>)>,
     _barrier: Option<GridBarrier>,
 }
 
@@ -109,7 +117,23 @@ impl Execution {
         let most = (!shape.cooperative).then(|| most_blocks(launch));
         let grid = grid.map_err(|error| error.to_string())?;
         report_if_long(launch);
-        Ok(Execution { grid, order, most, budget: BUDGET, _barrier: barrier })
+        Ok(Execution { grid, order, most, budget: BUDGET, watched: None, _barrier: barrier })
+    }
+
+    /// Runs blocks and warps in an order by chance.
+    pub(crate) fn shuffle(&mut self, seed: u64) {
+        self.grid.shuffle(seed);
+    }
+
+    /// Looks for races, before the first step.
+    pub(crate) fn watch(&mut self, races: Arc<Mutex<Races>>, known: Knowledge) {
+        let number = self.grid.watch(&mut lock(&races), known);
+        self.watched = Some((races, number));
+    }
+
+    /// Returns the kernel's number in the detector of races, if it's watched.
+    pub(crate) fn watched(&self) -> Option<u32> {
+        self.watched.as_ref()?.1
     }
 
     pub(crate) fn order(&self) -> u64 {
@@ -125,7 +149,11 @@ impl Execution {
 
     pub(crate) fn step(&mut self, view: &View<'_>) -> Step {
         // A panic of the interpreter becomes a driver error. Otherwise the program would wait forever.
-        let stepped = panic::catch_unwind(AssertUnwindSafe(|| self.grid.step(self.budget, view)));
+        let step = || match &self.watched {
+            Some((races, _)) => self.grid.step_watched(self.budget, view, &mut lock(races)),
+            None => self.grid.step(self.budget, view),
+        };
+        let stepped = panic::catch_unwind(AssertUnwindSafe(step));
         let Ok(status) = stepped else {
             return Step::Fault {
                 code: Code::UNKNOWN,

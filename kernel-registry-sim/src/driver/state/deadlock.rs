@@ -42,6 +42,7 @@ pub(crate) fn wait_until(
     because: WaitReason,
 ) -> Answer<Locked> {
     if !state.streams.is_busy(device, until) {
+        state.host_saw_all(|stream| stream.device == device);
         return Ok(state);
     }
     let id = state.id();
@@ -58,7 +59,10 @@ pub(crate) fn wait_until(
     }
     let waiting = state.waiting.remove(&id);
     watched::set(watched::WAITING, !state.waiting.is_empty());
-    let Some(words) = waiting.and_then(|waiting| waiting.gave_up) else { return Ok(state) };
+    let Some(words) = waiting.and_then(|waiting| waiting.gave_up) else {
+        state.host_saw_all(|stream| stream.device == device);
+        return Ok(state);
+    };
     drop(state);
     report(&words);
     Err(Code::LAUNCH_TIMEOUT)

@@ -136,6 +136,9 @@ impl State {
         let head = self.streams.get_mut(handle).ok().and_then(|stream| stream.queue.front_mut());
         // The work is moved out, because a clone could copy many bytes.
         let work = head.map(|item| std::mem::replace(&mut item.work, Work::Nothing));
+        if let (Some(work), true) = (&work, self.watched.is_some()) {
+            self.watch_work(handle, work);
+        }
         work.is_some_and(|work| self.perform(handle, work))
     }
 
@@ -162,11 +165,19 @@ impl State {
     /// Starts the kernel at the head of a stream.
     fn start(&mut self, handle: Handle) {
         let order = self.id();
+        let watched = self.known_at_head(handle).zip(self.watched.as_ref().map(|watched| watched.races()));
         let Ok(stream) = self.streams.get_mut(handle) else { return };
         let device = stream.device;
-        let Some(Item { work: Work::Launch(launch), state, .. }) = stream.queue.front_mut() else { return };
+        let Some(Item { work: Work::Launch(launch), state, seq, .. }) = stream.queue.front_mut() else {
+            return;
+        };
+        let chance = self.config.order.map(|number| number.wrapping_add(*seq << 32));
         match Execution::new(launch, device, order, &self.memory) {
-            Ok(execution) => {
+            Ok(mut execution) => {
+                chance.into_iter().for_each(|seed| execution.shuffle(seed));
+                if let Some((known, races)) = watched {
+                    execution.watch(races, known);
+                }
                 *state = Doing::Running(Box::new(execution));
                 stream.still_since = clock::now();
             }
@@ -274,7 +285,9 @@ impl State {
                 return progressed;
             }
             Step::Done => {
+                let work = turn.execution.watched();
                 self.streams.pop(turn.stream);
+                self.work_ended(turn.stream, work);
                 self.wakeup.notify();
             }
             Step::Fault { code, words } => self.break_context_of(turn.stream, code, &words),
