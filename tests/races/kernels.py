@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 
 PTX = Path(__file__).resolve().parents[2] / "kernel-registry-ptx/tests/corpus/prebuilt/cuda__races.cu.ptx"
-# Kernels whose race racecheck doesn't report, or whose order it doesn't see, with the reason.
-DIFFER = {}
+# Wrong kernels for which racecheck reports no hazard: docs/measured.md says what races in them.
+UNREPORTED = ["wrong_histogram_read_early", "wrong_scan", "wrong_named_barriers"]
 
 
 def shape(kernel):
@@ -74,7 +74,7 @@ def racecheck():
         done = subprocess.run(["compute-sanitizer", "--tool", "racecheck", sys.executable, __file__, kernel], capture_output=True, text=True, timeout=120)
         found = re.search(r"RACECHECK SUMMARY: (\d+) hazards?", done.stdout)
         verdict = "none" if found is None else "race" if int(found[1]) else "no race"
-        expected = DIFFER.get(kernel, "race" if kernel.startswith("wrong") else "no race")
+        expected = "race" if kernel.startswith("wrong") and kernel not in UNREPORTED else "no race"
         wrong += verdict != expected
         print(f"{'ok    ' if verdict == expected else 'DIFFERS'} {kernel}: {verdict}", flush=True)
         if found is None:

@@ -405,6 +405,8 @@ mod documents {
     struct Linked;
     #[doc = include_str!("../../docs/guide/resident-header.md")]
     struct ResidentHeader;
+    #[doc = include_str!("../../docs/guide/races.md")]
+    struct Races;
     #[doc = include_str!("../../docs/guide/services.md")]
     struct Services;
     #[doc = include_str!("../../docs/guide/start.md")]

@@ -93,28 +93,73 @@ impl Last {
 /// The words of an address space.
 #[derive(Default)]
 pub(crate) struct Shadow {
-    pages: HashMap<u64, Box<[Word]>>,
+    /// The index of each page in `words`.
+    pages: HashMap<u64, usize>,
+    words: Vec<Box<[Word]>>,
+    /// The page that was used last, and its index plus one: the next access is most often in the same.
+    last: (u64, usize),
 }
 
 impl Shadow {
     /// Returns the word with this number, which is its address divided by four.
+    #[inline]
     pub(crate) fn word(&mut self, number: u64) -> &mut Word {
-        let empty = || vec![Word::default(); WORDS].into_boxed_slice();
-        let page = self.pages.entry(number / WORDS as u64).or_insert_with(empty);
-        &mut page[number as usize % WORDS]
+        let (page, place) = (number / WORDS as u64, number as usize % WORDS);
+        if self.last.1 == 0 || self.last.0 != page {
+            self.last = (page, self.page(page) + 1);
+        }
+        &mut self.words[self.last.1 - 1][place]
+    }
+
+    fn page(&mut self, page: u64) -> usize {
+        *self.pages.entry(page).or_insert_with(|| {
+            self.words.push(vec![Word::default(); WORDS].into_boxed_slice());
+            self.words.len() - 1
+        })
     }
 
     /// Forgets the words of a range: the memory is new.
     pub(crate) fn forget(&mut self, address: u64, bytes: u64) {
         let (first, end) = (address / 4, (address + bytes).div_ceil(4));
-        let (from, to) = (first / WORDS as u64, end.div_ceil(WORDS as u64));
-        self.pages.retain(|page, words| {
-            if (from..to).contains(page) {
-                let start = page * WORDS as u64;
-                let range = first.saturating_sub(start) as usize..(end - start).min(WORDS as u64) as usize;
-                words[range].fill(Word::default());
+        for (page, index) in &self.pages {
+            let start = page * WORDS as u64;
+            let (from, to) = (first.max(start), end.min(start + WORDS as u64));
+            if from < to {
+                self.words[*index][(from - start) as usize..(to - start) as usize].fill(Word::default());
             }
-            true
-        });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_forgotten_is_as_new() {
+        let mut shadow = Shadow::default();
+        let access = Access { bytes: 0xf, ..Access::default() };
+        for number in [0, 1023, 1024, 5000] {
+            shadow.word(number).writes.add(access);
+        }
+        shadow.forget(4 * 1023, 8);
+        let left = [0, 1023, 1024, 5000].map(|number| shadow.word(number).writes.iter().count());
+        assert_eq!(left, [1, 0, 0, 1]);
+    }
+
+    #[test]
+    fn bytes_are_forgotten_one_by_one() {
+        let mut last = Last::default();
+        let access = |lanes, bytes| Access { lanes, bytes, ..Access::default() };
+        last.add(access(1, 0b11));
+        last.add(access(2, 0b100));
+        last.add(access(4, 0b100));
+        assert_eq!(last.iter().map(|access| access.lanes).collect::<Vec<_>>(), [1, 6]);
+        last.forget(0b1, |_| true);
+        assert_eq!(last.iter().map(|access| access.bytes).collect::<Vec<_>>(), [0b10, 0b100]);
+        last.forget(0b10, |access| access.lanes == 1);
+        assert_eq!(last.iter().map(|access| access.bytes).collect::<Vec<_>>(), [0b100]);
+        (0..20).for_each(|clock| last.add(Access { clock, ..access(1, 1) }));
+        assert!(last.iter().count() <= MOST + 1 && last.iter().any(|access| access.clock == 19));
     }
 }
