@@ -11,6 +11,7 @@ mod clock;
 mod race;
 mod shadow;
 mod threads;
+mod what;
 
 use std::collections::{HashMap, HashSet};
 use std::mem;
@@ -22,9 +23,10 @@ use crate::program::Module;
 pub use clock::Knowledge;
 pub(crate) use clock::Place;
 use clock::Work;
-pub use race::{Race, Remedy, Side, What};
+pub use race::{Race, Remedy, Side};
 use shadow::{Access, Shadow, Word};
 use threads::{Block, Flag, Lane, each};
+pub use what::What;
 
 /// The races of a device's memory.
 #[derive(Default)]

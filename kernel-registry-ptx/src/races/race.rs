@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::shadow::Access;
+use super::what::What;
 use crate::order::Scope;
 
 /// Two accesses to the same memory that nothing orders.
@@ -43,18 +44,6 @@ pub struct Side {
     pub place: Option<String>,
 }
 
-/// A kind of access.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum What {
-    /// A load.
-    #[default]
-    Read,
-    /// A store.
-    Write,
-    /// An atomic update.
-    Update,
-}
-
 /// What would order the accesses of a race.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -71,16 +60,6 @@ pub enum Remedy {
     Release(Scope),
     /// The grids are of different streams: an event, or the same stream.
     Streams,
-}
-
-impl What {
-    pub(crate) fn reads(self) -> bool {
-        self != What::Write
-    }
-
-    pub(crate) fn writes(self) -> bool {
-        self != What::Read
-    }
 }
 
 impl Race {
@@ -100,16 +79,6 @@ impl Race {
             _ => Remedy::Streams,
         };
         Race { is_shared, address, first, second, remedy }
-    }
-}
-
-impl fmt::Display for What {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            What::Read => "reads",
-            What::Write => "writes",
-            What::Update => "updates",
-        })
     }
 }
 

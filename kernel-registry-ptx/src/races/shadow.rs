@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::clock::Place;
-use super::race::What;
+use super::what::What;
 use crate::order::Scope;
 
 /// Accesses that are remembered of a word at most, of each kind. Without races and beyond one warp there's one.

@@ -11,8 +11,7 @@ use crate::run::block::{Barrier, Block};
 use crate::run::fault::Fault;
 use crate::run::memory::Memory;
 use crate::run::schedule::Schedule;
-use crate::run::warp::{Context, Warp};
-use crate::run::watch::Watch;
+use crate::run::warp::{Context, Warp, Watch};
 use crate::slot::{DYNAMIC_SHARED, GRID};
 use crate::types::{Row, row};
 

@@ -9,11 +9,11 @@ use std::ops::Range;
 
 use crate::op::Tally;
 use crate::program::{Function, Program};
+use crate::races::Races;
 use crate::run::block::{Barrier, Block};
 use crate::run::fault::FaultKind;
 use crate::run::memory::Memory;
 use crate::run::spin::Spin;
-use crate::run::watch::Watch;
 use crate::slot::{Rows, Slot};
 use crate::types::{Row, row};
 
@@ -50,6 +50,14 @@ pub(crate) struct Context<'a> {
     pub barrier: &'a mut Barrier,
     /// Finds races, if that is asked for.
     pub watch: Option<Watch<'a>>,
+}
+
+/// The detector, and the grid as it knows it.
+pub(crate) struct Watch<'a> {
+    pub races: &'a mut Races,
+    pub grid: u32,
+    /// The number of the block in the grid.
+    pub block: u32,
 }
 
 /// A fault, with the lane and the instruction that caused it.

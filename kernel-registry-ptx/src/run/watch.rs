@@ -3,17 +3,9 @@
 use crate::address::{Place as Address, Space};
 use crate::op::{Collective, Op};
 use crate::order::{Order, Scope, Strength};
-use crate::races::{Accesses, Place, Races, Target, What};
-use crate::run::warp::{Context, Next, Split, Stopped, Warp, mask};
+use crate::races::{Accesses, Place, Target, What};
+use crate::run::warp::{Context, Next, Split, Stopped, Warp, Watch, mask};
 use crate::types::each;
-
-/// The detector, and the grid as it knows it.
-pub(crate) struct Watch<'a> {
-    pub races: &'a mut Races,
-    pub grid: u32,
-    /// The number of the block in the grid.
-    pub block: u32,
-}
 
 impl Warp {
     /// Executes the next instruction of a split, and tells the detector.

@@ -20,7 +20,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use self::current::CurrentContext;
-use self::races::Watched;
 use crate::driver::config::Config;
 use crate::driver::config::device;
 use crate::driver::config::races::Races;
@@ -34,6 +33,7 @@ use crate::driver::report::failures::Failure;
 use crate::driver::report::texts::Launcher;
 use crate::driver::result::{Answer, Code};
 use crate::driver::stream::capture::{Capture, Part};
+use crate::driver::stream::known::Watched;
 use crate::driver::stream::order::Streams;
 use crate::driver::stream::queue::{Order, Stream, Work};
 use crate::driver::stream::wakeup::Wakeup;
