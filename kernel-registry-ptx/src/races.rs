@@ -37,14 +37,19 @@ pub struct Races {
     /// What strong stores to global memory pass on, by address.
     flags: HashMap<u64, Flag>,
     devices: Devices,
-    /// What the host knows. A kernel that polls a word which the host stores takes it from there.
-    host: Option<Flag>,
+    /// What the host knows.
+    host: Knowledge,
     /// What stores at the scope of the system have passed on, which the host may have seen.
     shown: Knowledge,
+    /// Both, which a kernel takes from a word that the host may have stored, until one of them changes.
+    by_host: Option<Flag>,
     found: Vec<Race>,
     /// Each pair of instructions is reported once.
     reported: HashSet<Pair>,
 }
+
+/// The number of what the host does.
+const HOST: Work = Work::MAX;
 
 /// Two instructions, each by its source and its line.
 type Pair = [(u64, u32); 2];
@@ -143,8 +148,8 @@ impl Races {
 
     /// Tells what the host knows now.
     pub fn set_host(&mut self, knowledge: &Knowledge) {
-        let by = Place { grid: Work::MAX, block: 0, warp: 0 };
-        self.host = Some(Flag { knowledge: Arc::new(knowledge.clone()), by, scope: Scope::System });
+        self.host = knowledge.clone();
+        self.by_host = None;
     }
 
     /// Returns what kernels have shown to the host, by stores at the scope of the system.
@@ -244,7 +249,7 @@ impl Races {
     /// Some lanes access memory: compares each access with those that the memory remembers.
     pub(crate) fn access(&mut self, accesses: &Accesses<'_>) {
         let at = accesses.at;
-        let Races { works, global, flags, devices, host, shown, .. } = self;
+        let Races { works, global, flags, devices, host, shown, by_host, .. } = self;
         let Some(Block { warps, shared, flags: own, .. }) =
             works.get_mut(&at.grid).and_then(|work| work.blocks.get_mut(&at.block))
         else {
@@ -260,7 +265,10 @@ impl Races {
             let address = accesses.addresses[lane];
             if accesses.order.is_strong() && accesses.what.reads() {
                 let is_system = accesses.order.scope == Scope::System;
-                let flag = flags.get(&address).or(host.as_ref().filter(|_| is_system));
+                let flag = match flags.get(&address) {
+                    None if is_system => Some(&*by_host.get_or_insert_with(|| of_host(host, shown))),
+                    flag => flag,
+                };
                 let sees = |flag: &&Flag| {
                     devices.include(flag.scope, flag.by, at)
                         && devices.include(accesses.order.scope, at, flag.by)
@@ -277,7 +285,9 @@ impl Races {
                 }
             });
             if accesses.what.writes() {
-                store_flag(flags, address, (at, lane), thread, accesses, shown);
+                if store_flag(flags, address, (at, lane), thread, accesses, shown) {
+                    *by_host = None;
+                }
             }
         }
         for (address, first, second) in found {
@@ -336,7 +346,9 @@ impl Devices {
     fn include(&self, scope: Scope, of: Place, other: Place) -> bool {
         match scope {
             Scope::Block | Scope::Cluster => (of.grid, of.block) == (other.grid, other.block),
-            Scope::Device => self.0.get(&of.grid) == self.0.get(&other.grid),
+            Scope::Device => {
+                other.grid != HOST && of.grid != HOST && self.0.get(&of.grid) == self.0.get(&other.grid)
+            }
             Scope::System => true,
         }
     }
@@ -402,6 +414,7 @@ fn compare(word: &mut Word, access: Access, thread: &Lane, devices: &Devices) ->
 }
 
 /// Remembers what a store passes on. A weak store, or one that passes on nothing, ends what others passed on there.
+/// Returns whether it's passed on to the host.
 fn store_flag(
     flags: &mut HashMap<u64, Flag>,
     address: u64,
@@ -409,8 +422,9 @@ fn store_flag(
     thread: &mut Lane,
     accesses: &Accesses<'_>,
     shown: &mut Knowledge,
-) {
+) -> bool {
     let released = accesses.order.is_strong().then(|| thread.release(by, lane, accesses.order)).flatten();
+    let is_shown = matches!(released, Some((_, Scope::System)));
     if let Some((knowledge, Scope::System)) = &released {
         shown.add(knowledge);
     }
@@ -423,6 +437,14 @@ fn store_flag(
         (None, Some(_)) if accesses.what == What::Write => drop(flags.remove(&address)),
         (None, _) => {}
     }
+    is_shown
+}
+
+/// Returns what a word passes on that the host may have stored.
+fn of_host(host: &Knowledge, shown: &Knowledge) -> Flag {
+    let mut knowledge = host.clone();
+    knowledge.add(shown);
+    Flag { knowledge: Arc::new(knowledge), by: Place { grid: HOST, block: 0, warp: 0 }, scope: Scope::System }
 }
 
 /// Returns the coordinates of an element, where x changes fastest.

@@ -13,13 +13,24 @@ use kernel_registry::types::Float3;
 use kernel_registry::{DeviceAddress, PointerTo, warm_all};
 use kernel_registry_resident::{Control, Mapped, Queue};
 use kernel_registry_resident::{Ended, Presence, QueueFull};
-use kernel_registry_sim::Config;
+use kernel_registry_sim::{Config, races};
 use kernels::waiting::{Task, set_flag, spin_until_flag, stay_together, worker};
 use serial::Turn;
 
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
-type Device = (Arc<CudaContext>, Arc<CudaStream>, Turn);
+type Device = (Arc<CudaContext>, Arc<CudaStream>, WithoutRaces);
+
+/// A turn with the device in which nothing races.
+struct WithoutRaces(#[expect(dead_code, reason = "it's held")] Turn);
+
+impl Drop for WithoutRaces {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            assert_eq!(races(), []);
+        }
+    }
+}
 
 /// A time limit that nothing here reaches unless it hangs.
 const LONG: Duration = Duration::from_secs(60);
@@ -34,10 +45,10 @@ const SHARED: u32 = 48 * 1024;
 fn device() -> Outcome<Device> {
     let turn = serial::take();
     // Another test may have installed the driver already.
-    let _ = Config::default().processors(PROCESSORS).install();
+    let _ = Config::default().processors(PROCESSORS).races(true).install();
     let context = kernel_registry::context(0)?;
     warm_all(&context)?;
-    Ok((context.clone(), context.new_stream()?, turn))
+    Ok((context.clone(), context.new_stream()?, WithoutRaces(turn)))
 }
 
 #[test]
@@ -160,14 +171,15 @@ fn a_value_of_a_larger_queue_is_refused_by_a_smaller_one() {
 fn waiting_for_a_stopped_grid_waits_for_all_of_its_values() -> Outcome {
     const BLOCKS: u32 = 200;
     let (context, stream, _turn) = device()?;
-    let mut y = stream.clone_htod(&[0.0_f32; 1])?;
+    let mut y = stream.clone_htod(&[0.0_f32; BLOCKS as usize])?;
     let y_at = y.device_ptr_mut(&stream).0;
     stream.synchronize()?;
-    let task = Task { x: y_at as *const f32, y: y_at as *mut f32, a: 0.0, n: 1 };
     let (control, mut queue) = (Control::new(&context, BLOCKS)?, Queue::for_blocks(&context, BLOCKS, 1)?);
     control.limit(LONG);
-    for _ in 0..BLOCKS {
-        queue.push(task)?;
+    for number in 0..u64::from(BLOCKS) {
+        // Blocks that use the same memory would race.
+        let own = y_at + 4 * number;
+        queue.push(Task { x: own as *const f32, y: own as *mut f32, a: 0.0, n: 1 })?;
     }
     control.stop();
     // SAFETY: the vector outlives the kernel, and freeing control block and queue waits for it.

@@ -16,7 +16,14 @@ pub(crate) struct Lane {
     /// What the thread knew at its last fence, which its later strong stores pass on, and the scope of the fence.
     pub fenced: Option<(Arc<Knowledge>, Scope)>,
     /// What strong loads since the last fence have seen, by whom it was stored, and at which scope.
-    pub seen: Vec<Flag>,
+    pub seen: Vec<Seen>,
+}
+
+/// What a thread has seen of another warp's flags, and what the last one passed on.
+#[derive(Clone)]
+pub(crate) struct Seen {
+    flag: Flag,
+    last: Arc<Knowledge>,
 }
 
 /// What a strong store passes on to those who see it.
@@ -54,6 +61,21 @@ struct Arrival {
     known: Vec<Arc<Knowledge>>,
 }
 
+impl Seen {
+    /// Adds this to what was seen before, of each warp once.
+    fn add_to(&self, all: &mut Vec<Seen>) {
+        match all.iter_mut().find(|seen| (seen.flag.by, seen.flag.scope) == (self.flag.by, self.flag.scope)) {
+            // Most often the thread polls the same word.
+            Some(seen) if Arc::ptr_eq(&seen.last, &self.last) => {}
+            Some(seen) => {
+                Knowledge::add_shared(&mut seen.flag.knowledge, &self.flag.knowledge);
+                seen.last = self.last.clone();
+            }
+            None => all.push(self.clone()),
+        }
+    }
+}
+
 impl Lane {
     /// Returns what the thread knows together with what it did, and begins a new time for it.
     pub(crate) fn publish(&mut self, at: Place, lane: usize) -> Arc<Knowledge> {
@@ -68,7 +90,7 @@ impl Lane {
     /// Executes a fence. `includes` says whether its scope includes another thread.
     pub(crate) fn fence(&mut self, at: Place, lane: usize, order: Order, includes: impl Fn(Place) -> bool) {
         if order.acquires() {
-            for flag in std::mem::take(&mut self.seen) {
+            for Seen { flag, .. } in std::mem::take(&mut self.seen) {
                 if includes(flag.by) {
                     Knowledge::add_shared(&mut self.known, &flag.knowledge);
                 }
@@ -81,16 +103,11 @@ impl Lane {
 
     /// Takes what a strong load has seen.
     pub(crate) fn see(&mut self, flag: &Flag, order: Order) {
-        /// More flags than a thread polls between two fences.
-        const MOST: usize = 64;
         if order.acquires() {
             Knowledge::add_shared(&mut self.known, &flag.knowledge);
             return;
         }
-        let is_new = !self.seen.iter().any(|seen| Arc::ptr_eq(&seen.knowledge, &flag.knowledge));
-        if is_new && self.seen.len() < MOST {
-            self.seen.push(flag.clone());
-        }
+        Seen { flag: flag.clone(), last: flag.knowledge.clone() }.add_to(&mut self.seen);
     }
 
     /// Returns what a strong store of the thread passes on, with its scope.
@@ -173,8 +190,8 @@ impl Block {
     }
 
     /// Returns what the fences of arrived threads pass on together, and what their loads have seen.
-    fn fences_of(&self, arrivals: &[Arrival]) -> (Option<(Arc<Knowledge>, Scope)>, Vec<Flag>) {
-        let (mut fenced, mut seen): (Option<(Arc<Knowledge>, Scope)>, Vec<Flag>) = (None, Vec::new());
+    fn fences_of(&self, arrivals: &[Arrival]) -> (Option<(Arc<Knowledge>, Scope)>, Vec<Seen>) {
+        let (mut fenced, mut seen): (Option<(Arc<Knowledge>, Scope)>, Vec<Seen>) = (None, Vec::new());
         for arrival in arrivals {
             for lane in each(arrival.lanes) {
                 let thread = &self.warps[arrival.warp as usize].lanes[lane];
@@ -187,11 +204,7 @@ impl Block {
                         None => fenced = Some((knowledge.clone(), *scope)),
                     }
                 }
-                for flag in &thread.seen {
-                    if !seen.iter().any(|other| Arc::ptr_eq(&other.knowledge, &flag.knowledge)) {
-                        seen.push(flag.clone());
-                    }
-                }
+                thread.seen.iter().for_each(|its| its.add_to(&mut seen));
             }
         }
         (fenced, seen)

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use kernel_registry::cudarc::driver::{CudaContext, CudaStream, result, sys};
 use kernel_registry::{Warm, warm_all};
 use kernel_registry_resident::{Control, Resident, ResidentError, Section};
-use kernel_registry_sim::Config;
+use kernel_registry_sim::{Config, races};
 use kernels::waiting::spin_until_flag;
 
 kernel_registry::link_kernels!(kernels);
@@ -64,7 +64,7 @@ struct Ready {
 
 fn ready() -> Outcome<Ready> {
     let turn = serial::take();
-    Config::default().install()?;
+    Config::default().races(true).install()?;
     let context = kernel_registry::context(0)?;
     let warm = warm_all(&context)?;
     let words = Words::new()?;
@@ -75,6 +75,9 @@ fn ready() -> Outcome<Ready> {
 impl Drop for Ready {
     fn drop(&mut self) {
         soon(|| !threads().contains(&"kernel-registry".to_owned()));
+        if !std::thread::panicking() {
+            assert_eq!(races(), []);
+        }
     }
 }
 
