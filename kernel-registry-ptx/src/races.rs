@@ -8,9 +8,11 @@
 //! `cp.async` count as done by the thread that began them, at once.
 
 mod clock;
+mod compare;
 mod race;
 mod shadow;
 mod threads;
+mod touch;
 mod what;
 
 use std::collections::{HashMap, HashSet};
@@ -22,17 +24,20 @@ use crate::order::{Order, Scope};
 use crate::program::Module;
 pub use clock::Knowledge;
 pub(crate) use clock::Place;
-use clock::Work;
+pub use clock::Work;
+use compare::{Devices, HOST, compare, for_each_word};
 pub use race::{Race, Remedy, Side};
-use shadow::{Access, Shadow, Word};
+use shadow::{Access, Shadow};
 use threads::{Block, Flag, Lane, each};
+use touch::touch;
 pub use what::What;
 
 /// The races of a device's memory.
 #[derive(Default)]
 pub struct Races {
     works: HashMap<Work, OfWork>,
-    next: Work,
+    /// The number of each stream's next work.
+    next: HashMap<u32, u32>,
     global: Shadow,
     /// What strong stores to global memory pass on, by address.
     flags: HashMap<u64, Flag>,
@@ -47,9 +52,6 @@ pub struct Races {
     /// Each pair of instructions is reported once.
     reported: HashSet<Pair>,
 }
-
-/// The number of what the host does.
-const HOST: Work = Work::MAX;
 
 /// Two instructions, each by its source and its line.
 type Pair = [(u64, u32); 2];
@@ -80,11 +82,40 @@ pub(crate) struct Accesses<'a> {
     pub target: Target,
     pub addresses: &'a [u64; 32],
     pub size: u64,
+    /// The size of an element of a vector, or the whole size.
+    pub element: u64,
     pub what: What,
     pub order: Order,
     pub line: u32,
-    /// The values that a store writes.
-    pub values: [u32; 32],
+    /// Returns the value of an element that a lane stores.
+    pub stored: Option<&'a dyn Fn(usize, u64) -> u64>,
+}
+
+impl Accesses<'_> {
+    /// Returns the value that a lane stores into a word, as far as it does.
+    fn value(&self, lane: usize, word: u64) -> Option<u32> {
+        let (stored, address) = (self.stored?, self.addresses[lane]);
+        if self.element == 4 && address.is_multiple_of(4) {
+            return Some(stored(lane, word - address / 4) as u32);
+        }
+        let mut value = 0;
+        for byte in 0..4 {
+            let place = (word * 4 + byte).wrapping_sub(address);
+            if place < self.size {
+                let element = stored(lane, place / self.element) >> (8 * (place % self.element));
+                value |= (element as u32 & 0xff) << (8 * byte);
+            }
+        }
+        Some(value)
+    }
+
+    /// Returns the addresses of the elements that a lane accesses.
+    fn elements(&self, lane: usize) -> impl Iterator<Item = u64> + use<> {
+        let (address, element) = (self.addresses[lane], self.element.max(1));
+        // A bulk copy has no elements that pass anything on.
+        let count = if self.size <= 64 { self.size / element } else { 0 };
+        (0..count).map(move |index| address + index * element)
+    }
 }
 
 impl Races {
@@ -94,56 +125,56 @@ impl Races {
         name: &str,
         module: &Arc<Module>,
         sizes: [[u32; 3]; 2],
+        (stream, device): (u32, u32),
         begins: Knowledge,
     ) -> Work {
-        self.add(OfWork {
-            name: name.to_owned(),
-            source: module.program().number,
-            module: Some(module.clone()),
-            sizes,
-            begins: Arc::new(begins),
-            blocks: HashMap::new(),
-        })
+        let work = self.add(
+            stream,
+            OfWork {
+                name: name.to_owned(),
+                source: module.program().number,
+                module: Some(module.clone()),
+                sizes,
+                begins: Arc::new(begins),
+                blocks: HashMap::new(),
+            },
+        );
+        if device > 0 {
+            self.devices.0.insert(work, device);
+        }
+        work
     }
 
-    /// Does work that isn't a kernel's, such as a copy: reads and writes ranges of global memory, after everything that is
-    /// known when it begins.
+    /// Does work of a stream that isn't a kernel's, such as a copy: reads and writes ranges of global memory, after
+    /// everything that is known when it begins.
     pub fn touch(
         &mut self,
-        (kind, place): (&'static str, &str),
+        (kind, stream, place): (&'static str, u32, &str),
         begins: &Knowledge,
         reads: Range<u64>,
         writes: Range<u64>,
     ) -> Work {
-        let begins = Arc::new(begins.clone());
-        let sizes = [[1; 3]; 2];
         let work = OfWork {
             name: format!("{kind} in {place}"),
             source: kind.as_ptr().addr() as u64,
             module: None,
-            sizes,
-            begins: begins.clone(),
+            sizes: [[1; 3]; 2],
+            begins: Arc::default(),
             blocks: HashMap::new(),
         };
-        let number = self.add(work);
-        let at = Place { grid: number, block: 0, warp: 0 };
-        let thread = Lane { clock: 1, known: begins, fenced: None, seen: Vec::new() };
+        let work = self.add(stream, work);
+        let at = Place { grid: work, block: 0, warp: 0 };
         for (range, what) in [(reads, What::Read), (writes, What::Write)] {
-            let mut found = Vec::new();
-            for_each_word(range.start, range.end.saturating_sub(range.start), |number, bytes| {
-                let access = Access { at, lanes: 1, clock: 1, line: 0, bytes, strong: None, what, value: 0 };
-                if let Some(other) = compare(self.global.word(number), access, &thread, &self.devices) {
-                    found.push((number * 4, other, access));
-                }
-            });
+            let access = Access { at, lanes: 1, clock: 1, what, ..Access::default() };
+            let found = touch(&mut self.global, &range, access, begins, &self.devices);
             if what == What::Write {
                 self.flags.retain(|at, _| !range.contains(at));
             }
-            for (address, first, second) in found {
-                self.report(Target::Global, address, first, second);
+            for (address, first) in found {
+                self.report(Target::Global, address, first, access);
             }
         }
-        number
+        work
     }
 
     /// Tells what the host knows now.
@@ -162,13 +193,15 @@ impl Races {
         self.global = Shadow::default();
         self.flags = HashMap::new();
         self.works.retain(|_, work| !work.blocks.is_empty());
+        self.devices.0.retain(|work, _| self.works.contains_key(work));
     }
 
-    fn add(&mut self, work: OfWork) -> Work {
-        let number = self.next;
-        self.next += 1;
-        self.works.insert(number, work);
-        number
+    fn add(&mut self, stream: u32, its: OfWork) -> Work {
+        let next = self.next.entry(stream).or_default();
+        let work = Work { stream, number: *next };
+        *next += 1;
+        self.works.insert(work, its);
+        work
     }
 
     /// Ends work. Whoever waits for it adds it to what is [known](Knowledge).
@@ -230,7 +263,7 @@ impl Races {
     /// Some lanes end.
     pub(crate) fn end_lanes(&mut self, at: Place, lanes: u32) {
         if let Some(block) = self.block(at) {
-            block.end(at.warp, lanes);
+            block.end(at, lanes);
         }
     }
 
@@ -263,31 +296,37 @@ impl Races {
         for lane in each(accesses.lanes) {
             let thread = &mut warps[at.warp as usize].lanes[lane];
             let address = accesses.addresses[lane];
-            if accesses.order.is_strong() && accesses.what.reads() {
-                let is_system = accesses.order.scope == Scope::System;
-                let flag = match flags.get(&address) {
-                    None if is_system => Some(&*by_host.get_or_insert_with(|| of_host(host, shown))),
-                    flag => flag,
-                };
-                let sees = |flag: &&Flag| {
-                    devices.include(flag.scope, flag.by, at)
+            let sees = accesses.order.is_strong() && accesses.what.reads();
+            for address in accesses.elements(lane).filter(|_| sees) {
+                let by_host = (accesses.order.scope == Scope::System)
+                    .then(|| &*by_host.get_or_insert_with(|| of_host(host, shown)));
+                // The host may have stored it after the kernel that passes something on.
+                for flag in flags.get(&address).into_iter().chain(by_host) {
+                    if devices.include(flag.scope, flag.by, at)
                         && devices.include(accesses.order.scope, at, flag.by)
-                };
-                if let Some(flag) = flag.filter(sees) {
-                    thread.see(flag, accesses.order);
+                    {
+                        thread.see(flag, accesses.order);
+                    }
                 }
             }
-            let access = access(at, lane, thread, accesses);
+            let access = Access {
+                at,
+                lanes: 1 << lane,
+                clock: thread.clock,
+                line: accesses.line,
+                bytes: 0,
+                strong: accesses.order.is_strong().then_some(accesses.order.scope),
+                what: accesses.what,
+                value: None,
+            };
             for_each_word(address, accesses.size, |number, bytes| {
-                let access = Access { bytes, ..access };
-                if let Some(other) = compare(shadow.word(number), access, thread, devices) {
+                let access = Access { bytes, value: accesses.value(lane, number), ..access };
+                if let Some(other) = compare(shadow.word(number), access, &thread.known, devices) {
                     found.push((number * 4, other, access));
                 }
             });
-            if accesses.what.writes() {
-                if store_flag(flags, address, (at, lane), thread, accesses, shown) {
-                    *by_host = None;
-                }
+            if accesses.what.writes() && store_flags(flags, (at, lane), thread, accesses, shown) {
+                *by_host = None;
             }
         }
         for (address, first, second) in found {
@@ -309,7 +348,9 @@ impl Races {
             return;
         }
         let (Some(one), Some(two)) = (self.side(first), self.side(second)) else { return };
-        self.found.push(Race::new(target == Target::Shared, address, (one, first), (two, second)));
+        let is_one_device = self.devices.are_same(first.at, second.at);
+        let is_shared = target == Target::Shared;
+        self.found.push(Race::new(is_shared, address, (one, first), (two, second), is_one_device));
     }
 
     /// Returns whether the value of a plain read is only compared with that of memory, by `atomicCAS`: if another thread has
@@ -337,87 +378,10 @@ impl Races {
     }
 }
 
-/// The devices of grids that aren't on the first one.
-#[derive(Default)]
-struct Devices(HashMap<Work, u32>);
-
-impl Devices {
-    /// Returns whether a scope, as seen by one thread, includes another.
-    fn include(&self, scope: Scope, of: Place, other: Place) -> bool {
-        match scope {
-            Scope::Block | Scope::Cluster => (of.grid, of.block) == (other.grid, other.block),
-            Scope::Device => {
-                other.grid != HOST && of.grid != HOST && self.0.get(&of.grid) == self.0.get(&other.grid)
-            }
-            Scope::System => true,
-        }
-    }
-}
-
-/// Returns the access of a lane, for all bytes of a word.
-fn access(at: Place, lane: usize, thread: &Lane, accesses: &Accesses<'_>) -> Access {
-    Access {
-        at,
-        lanes: 1 << lane,
-        clock: thread.clock,
-        line: accesses.line,
-        bytes: 0xf,
-        strong: accesses.order.is_strong().then_some(accesses.order.scope),
-        what: accesses.what,
-        value: accesses.values[lane],
-    }
-}
-
-/// Calls a function with each word of a range, and with the bytes of the word that are in the range.
-fn for_each_word(address: u64, size: u64, mut visit: impl FnMut(u64, u8)) {
-    let end = address + size;
-    for word in address / 4..end.div_ceil(4) {
-        let (from, to) = (address.max(word * 4) - word * 4, end.min(word * 4 + 4) - word * 4);
-        visit(word, ((1 << to) - (1 << from)) as u8);
-    }
-}
-
-/// Compares an access with those that a word remembers, which then remembers it, too. Returns an access with which it races.
-fn compare(word: &mut Word, access: Access, thread: &Lane, devices: &Devices) -> Option<Access> {
-    let is_known = |other: &Access| {
-        let is_own = other.at == access.at && other.lanes == access.lanes;
-        is_own
-            || thread.known.knows(
-                other.at,
-                other.lanes & !if other.at == access.at { access.lanes } else { 0 },
-                other.clock,
-            )
-    };
-    let races = |other: &&Access| {
-        let both_strong = other.strong.zip(access.strong).is_some_and(|(one, two)| {
-            devices.include(one, other.at, access.at) && devices.include(two, access.at, other.at)
-        });
-        // It doesn't matter which of two equal values is stored last.
-        let are_equal =
-            other.what == What::Write && access.what == What::Write && other.value == access.value;
-        other.bytes & access.bytes != 0 && !both_strong && !are_equal && !is_known(other)
-    };
-    let mut found = word.writes.iter().find(races).copied();
-    if access.what.writes() {
-        found = found.or_else(|| word.reads.iter().find(races).copied());
-        word.reads.forget(access.bytes, is_known);
-        // Of strong accesses that race with nobody, a later weak access has to be compared with all.
-        word.writes.forget(access.bytes, |other| {
-            other.strong.is_none() || access.strong.is_none() || is_known(other)
-        });
-        word.writes.add(access);
-    } else {
-        word.reads.forget(access.bytes, is_known);
-        word.reads.add(access);
-    }
-    found
-}
-
 /// Remembers what a store passes on. A weak store, or one that passes on nothing, ends what others passed on there.
 /// Returns whether it's passed on to the host.
-fn store_flag(
+fn store_flags(
     flags: &mut HashMap<u64, Flag>,
-    address: u64,
     (by, lane): (Place, usize),
     thread: &mut Lane,
     accesses: &Accesses<'_>,
@@ -428,14 +392,21 @@ fn store_flag(
     if let Some((knowledge, Scope::System)) = &released {
         shown.add(knowledge);
     }
-    match (released, flags.get_mut(&address)) {
-        (Some((knowledge, scope)), Some(flag)) if accesses.what == What::Update => {
-            Knowledge::add_shared(&mut flag.knowledge, &knowledge);
-            (flag.by, flag.scope) = (by, flag.scope.max(scope));
+    if released.is_none() && flags.is_empty() {
+        return false;
+    }
+    for address in accesses.elements(lane) {
+        match (&released, flags.get_mut(&address)) {
+            (Some((knowledge, scope)), Some(flag)) if accesses.what == What::Update => {
+                Knowledge::add_shared(&mut flag.knowledge, knowledge);
+                (flag.by, flag.scope) = (by, flag.scope.max(*scope));
+            }
+            (Some((knowledge, scope)), _) => {
+                flags.insert(address, Flag { knowledge: knowledge.clone(), by, scope: *scope });
+            }
+            (None, Some(_)) if accesses.what == What::Write => _ = flags.remove(&address),
+            (None, _) => {}
         }
-        (Some((knowledge, scope)), _) => drop(flags.insert(address, Flag { knowledge, by, scope })),
-        (None, Some(_)) if accesses.what == What::Write => drop(flags.remove(&address)),
-        (None, _) => {}
     }
     is_shown
 }

@@ -47,7 +47,7 @@ fn saxpy_is_watched_for_races() {
     let (mut races, mut known) = (Races::default(), Knowledge::default());
     let watched = fastest(|| {
         let mut grid = Grid::new(&module, kernel, launch(512, 256, arguments.clone())).unwrap();
-        let work = grid.watch(&mut races, known.clone()).unwrap();
+        let work = grid.watch(&mut races, (0, 0), known.clone()).unwrap();
         while !matches!(grid.step_watched(1 << 20, &device, &mut races), Status::Done) {}
         known.add_ended(work);
     });

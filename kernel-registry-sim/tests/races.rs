@@ -93,6 +93,13 @@ fn the_host_orders_what_it_waits_for() {
         ok("cuEventSynchronize", &[event]);
     };
     assert_eq!(Case::write_and_read(by_event), []);
+    let by_time = |[first, _]: [usize; 2], _: usize| {
+        let events = [event(), event()];
+        events.iter().for_each(|event| ok("cuEventRecord", &[*event, first]));
+        let mut time = 0_f32;
+        while device::call("cuEventElapsedTime", &[place(&mut time), events[0], events[1]]) != 0 {}
+    };
+    assert_eq!(Case::write_and_read(by_time), []);
     one(Case::write_and_read(|[_, second], _| ok("cuStreamSynchronize", &[second])));
 }
 
@@ -117,6 +124,41 @@ fn the_default_stream_orders_blocking_streams() {
         ok("cuCtxSynchronize", &[]);
         assert_eq!(races().len(), count, "{flags}");
     }
+}
+
+#[test]
+fn the_default_stream_waits_for_a_stream_that_was_destroyed() {
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let case = Case::new();
+    let blocking = get("cuStreamCreate", &[0]);
+    launch(case.store, blocking, &[case.word as u64, 7]);
+    ok("cuStreamDestroy_v2", &[blocking]);
+    launch(case.load, 0, &[case.word as u64 + 64, case.word as u64]);
+    ok("cuCtxSynchronize", &[]);
+    assert_eq!(races(), []);
+}
+
+#[test]
+fn copies_race_with_copies_and_large_fills_with_kernels() {
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let case = Case::new();
+    let [first, second] = case.streams;
+    ok("cuMemcpyDtoDAsync_v2", &[case.word, case.word + 64, 4, first]);
+    ok("cuMemcpyDtoDAsync_v2", &[case.word, case.word + 128, 4, second]);
+    ok("cuCtxSynchronize", &[]);
+    one(races());
+
+    // The detector remembers a range of a fill, and not each word.
+    const BYTES: usize = 64 << 20;
+    let large = memory(BYTES);
+    let begun = std::time::Instant::now();
+    ok("cuMemsetD32Async", &[large, 1, BYTES / 4, first]);
+    launch(case.store, first, &[large as u64 + 40_000, 7]);
+    launch(case.load, second, &[case.word as u64 + 64, large as u64 + 80_000]);
+    ok("cuCtxSynchronize", &[]);
+    let race = one(races());
+    assert!(race.to_string().contains(&format!("a fill in stream {first:#x} writes it")), "{race}");
+    assert!(begun.elapsed() < std::time::Duration::from_secs(5), "{:?}", begun.elapsed());
 }
 
 #[test]

@@ -20,6 +20,10 @@ def shape(kernel):
     which, what = kernel.split("_", 1)
     if what == "three_blocks":
         return 3, 1
+    if what == "flags_of_many_blocks":
+        return 100, 1
+    if what == "thread_that_left_after_a_fence":
+        return 1, 64
     if kernel == "right_scope_of_the_block":
         return 1, 64
     if what in ["barrier_of_the_grid", "last_block"]:

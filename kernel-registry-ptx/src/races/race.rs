@@ -63,11 +63,17 @@ pub enum Remedy {
 }
 
 impl Race {
-    pub(super) fn new(is_shared: bool, address: u64, one: (Side, Access), two: (Side, Access)) -> Self {
+    pub(super) fn new(
+        is_shared: bool,
+        address: u64,
+        one: (Side, Access),
+        two: (Side, Access),
+        is_one_device: bool,
+    ) -> Self {
         let ((first, a), (second, b)) = (one, two);
         let remedy = match (a.strong, b.strong) {
             (Some(one), Some(two)) if a.at != b.at => {
-                let apart = if a.at.grid == b.at.grid { Scope::Device } else { Scope::System };
+                let apart = if is_one_device { Scope::Device } else { Scope::System };
                 if one.min(two) < apart { Remedy::Scope(apart) } else { Remedy::Atomic }
             }
             (Some(_), None) | (None, Some(_)) if a.what == What::Update || b.what == What::Update => {

@@ -1,6 +1,7 @@
 //! Remembers of each word of memory who accessed it last.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use super::clock::Place;
 use super::what::What;
@@ -10,7 +11,7 @@ use crate::order::Scope;
 const MOST: usize = 8;
 
 /// The words of a page.
-const WORDS: usize = 1024;
+pub(crate) const WORDS: usize = 1024;
 
 /// An access of some lanes of a warp to a word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,8 +26,8 @@ pub(crate) struct Access {
     /// The scope of a strong access.
     pub strong: Option<Scope>,
     pub what: What,
-    /// The value that a store wrote, in part.
-    pub value: u32,
+    /// The value that a store wrote, if it's known.
+    pub value: Option<u32>,
 }
 
 /// The last accesses to a word.
@@ -98,6 +99,8 @@ pub(crate) struct Shadow {
     words: Vec<Box<[Word]>>,
     /// The page that was used last, and its index plus one: the next access is most often in the same.
     last: (u64, usize),
+    /// Accesses to whole pages, which a page takes over when it's made: copies can be as large as the memory.
+    pub(crate) ranges: Vec<(Range<u64>, Access)>,
 }
 
 impl Shadow {
@@ -113,14 +116,30 @@ impl Shadow {
 
     fn page(&mut self, page: u64) -> usize {
         *self.pages.entry(page).or_insert_with(|| {
-            self.words.push(vec![Word::default(); WORDS].into_boxed_slice());
+            let mut word = Word::default();
+            for (_, access) in self.ranges.iter().filter(|(range, _)| range.contains(&page)) {
+                if access.what.writes() {
+                    word = Word::default();
+                    word.writes.add(*access);
+                } else {
+                    word.reads.add(*access);
+                }
+            }
+            self.words.push(vec![word; WORDS].into_boxed_slice());
             self.words.len() - 1
         })
+    }
+
+    /// Returns the pages of a range that are there.
+    pub(crate) fn made(&self, range: &Range<u64>) -> Vec<u64> {
+        self.pages.keys().copied().filter(|page| range.contains(page)).collect()
     }
 
     /// Forgets the words of a range: the memory is new.
     pub(crate) fn forget(&mut self, address: u64, bytes: u64) {
         let (first, end) = (address / 4, (address + bytes).div_ceil(4));
+        let pages = first / WORDS as u64..end.div_ceil(WORDS as u64);
+        self.ranges.retain(|(range, _)| range.end <= pages.start || pages.end <= range.start);
         for (page, index) in &self.pages {
             let start = page * WORDS as u64;
             let (from, to) = (first.max(start), end.min(start + WORDS as u64));

@@ -166,6 +166,13 @@ impl Block {
             there[arrival.warp as usize] |= arrival.lanes;
             last = last.max(arrival.clocks.into_iter().max().unwrap_or(0));
         }
+        for warp in &self.warps {
+            // Who has ended has arrived with all that it did.
+            for lane in each(warp.ended) {
+                add_distinct(&mut distinct, &warp.lanes[lane].known);
+                last = last.max(warp.lanes[lane].clock);
+            }
+        }
         let mut all = joined(&distinct);
         let are_all = self.warps.iter().zip(&there).all(|(warp, there)| warp.ended | there == u32::MAX);
         // A thread that doesn't wait may have gone on at a lower clock.
@@ -213,27 +220,38 @@ impl Block {
     /// Lanes arrive at a `bar.warp.sync` with these members. The last ones let all pass.
     pub(crate) fn sync(&mut self, at: Place, members: u32, lanes: u32) {
         let warp = &mut self.warps[at.warp as usize];
-        let there = warp.syncs.entry(members).or_default();
-        *there |= lanes;
-        if members & !warp.ended & !*there != 0 {
-            return;
-        }
-        let there = warp.syncs.remove(&members).unwrap_or_default();
-        let (mut clocks, mut distinct) = ([0; 32], Vec::new());
-        for lane in each(there) {
-            clocks[lane] = warp.lanes[lane].clock;
-            add_distinct(&mut distinct, &warp.lanes[lane].known);
-        }
-        let mut all = joined(&distinct);
-        all.add_lanes(at, there, &clocks);
-        let (all, last) = (Arc::new(all), clocks.into_iter().max().unwrap_or(0));
-        for lane in each(there) {
-            (warp.lanes[lane].known, warp.lanes[lane].clock) = (all.clone(), last + 1);
-        }
+        *warp.syncs.entry(members).or_default() |= lanes;
+        warp.pass(at, members);
     }
 
-    pub(crate) fn end(&mut self, warp: u8, lanes: u32) {
-        self.warps[warp as usize].ended |= lanes;
+    pub(crate) fn end(&mut self, at: Place, lanes: u32) {
+        let warp = &mut self.warps[at.warp as usize];
+        warp.ended |= lanes;
+        let waiting: Vec<u32> = warp.syncs.keys().copied().collect();
+        waiting.into_iter().for_each(|members| warp.pass(at, members));
+    }
+}
+
+impl Warp {
+    /// Lets the lanes pass a `bar.warp.sync` if all of its members have arrived or ended.
+    fn pass(&mut self, at: Place, members: u32) {
+        let there = self.syncs.get(&members).copied().unwrap_or_default();
+        if members & !self.ended & !there != 0 {
+            return;
+        }
+        self.syncs.remove(&members);
+        let (mut clocks, mut distinct) = ([0; 32], Vec::new());
+        let all = there | members & self.ended;
+        for lane in each(all) {
+            clocks[lane] = self.lanes[lane].clock;
+            add_distinct(&mut distinct, &self.lanes[lane].known);
+        }
+        let mut known = joined(&distinct);
+        known.add_lanes(at, all, &clocks);
+        let (known, last) = (Arc::new(known), clocks.into_iter().max().unwrap_or(0));
+        for lane in each(there) {
+            (self.lanes[lane].known, self.lanes[lane].clock) = (known.clone(), last + 1);
+        }
     }
 }
 

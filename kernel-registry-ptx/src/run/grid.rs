@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::address::{MOST_LOCAL, MOST_SHARED, RESERVED};
 use crate::error::LaunchError;
 use crate::program::Module;
-use crate::races::{Knowledge, Races};
+use crate::races::{Knowledge, Races, Work};
 use crate::run::block::{Barrier, Block};
 use crate::run::fault::Fault;
 use crate::run::memory::Memory;
@@ -82,7 +82,7 @@ pub struct Grid {
     clusters: u64,
     schedule: Schedule,
     /// The grid's number in a detector of races.
-    watched: Option<u32>,
+    watched: Option<Work>,
 }
 
 /// A cluster: blocks that can access each other's shared memory.
@@ -178,15 +178,22 @@ impl Grid {
         self.schedule = Schedule::by_chance(seed, self.clusters);
     }
 
-    /// Begins to find races with `races`, before the first [`step_watched`](Self::step_watched). The grid begins after
-    /// everything that is known when it does. Grids with clusters aren't watched.
+    /// Begins to find races with `races`, before the first [`step_watched`](Self::step_watched). The grid is work of a stream
+    /// of a device, each named by a number, and begins after everything that is known when it does. Grids with clusters
+    /// aren't watched.
     ///
-    /// Returns the grid's number, by which others [know](Knowledge::add_ended) that it has ended.
-    pub fn watch(&mut self, races: &mut Races, begins: Knowledge) -> Option<u32> {
+    /// Returns what others [add](Knowledge::add_ended) to what they know when the grid has ended.
+    pub fn watch(
+        &mut self,
+        races: &mut Races,
+        (stream, device): (u32, u32),
+        begins: Knowledge,
+    ) -> Option<Work> {
         let name = &self.module.program().functions[self.kernel].name;
         let sizes = [self.launch.grid, self.launch.block];
         let is_alone = self.cluster == [1; 3];
-        self.watched = is_alone.then(|| races.begin_grid(name, &self.module, sizes, begins));
+        self.watched =
+            is_alone.then(|| races.begin_grid(name, &self.module, sizes, (stream, device), begins));
         self.watched
     }
 

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use crate::op::Tally;
 use crate::program::{Function, Program};
-use crate::races::Races;
+use crate::races::{Races, Work};
 use crate::run::block::{Barrier, Block};
 use crate::run::fault::FaultKind;
 use crate::run::memory::Memory;
@@ -55,7 +55,7 @@ pub(crate) struct Context<'a> {
 /// The detector, and the grid as it knows it.
 pub(crate) struct Watch<'a> {
     pub races: &'a mut Races,
-    pub grid: u32,
+    pub grid: Work,
     /// The number of the block in the grid.
     pub block: u32,
 }

@@ -1,10 +1,11 @@
 //! Tells the detector of races what instructions do to memory, and how they order threads.
 
-use crate::address::{Place as Address, Space};
+use crate::address::{MOST_SHARED, Place as Address, Space};
 use crate::op::{Collective, Op};
 use crate::order::{Order, Scope, Strength};
 use crate::races::{Accesses, Place, Target, What};
 use crate::run::warp::{Context, Next, Split, Stopped, Warp, Watch, mask};
+use crate::slot::Address as Operand;
 use crate::types::each;
 
 impl Warp {
@@ -57,38 +58,34 @@ impl Warp {
         let instruction = &context.program.instructions[number];
         let (at, order) = (self.at(watch), instruction.order);
         let first = lanes.trailing_zeros() as usize;
+        let mut told =
+            |address: &Operand, what, order, size, element, stored: Option<&dyn Fn(usize, u64) -> u64>| {
+                let addresses = self.addresses(context, address, lanes, base).0;
+                let told = Told { what, order, size, element, stored, line: instruction.line };
+                told.access(at, lanes, &addresses, address.space, local, watch);
+            };
         match &instruction.op {
             Op::Load { to, kind, address } => {
-                let addresses = self.addresses(context, address, lanes, base).0;
                 let size = kind.size() * to.len() as u64;
-                let told = Told { what: What::Read, order, size, values: [0; 32], line: instruction.line };
-                told.access(at, lanes, &addresses, address.space, local, watch);
+                told(address, What::Read, order, size, kind.size(), None);
             }
             Op::Store { from, kind, address } => {
-                let addresses = self.addresses(context, address, lanes, base).0;
                 let size = kind.size() * from.len() as u64;
-                let row = self.row(context, base, from[0]);
-                let values = std::array::from_fn(|lane| row[lane].get() as u32);
-                let told = Told { what: What::Write, order, size, values, line: instruction.line };
-                told.access(at, lanes, &addresses, address.space, local, watch);
+                let stored =
+                    |lane: usize, part: u64| self.row(context, base, from[part as usize])[lane].get();
+                told(address, What::Write, order, size, kind.size(), Some(&stored));
             }
             Op::Atomic { kind, address, .. } => {
-                let addresses = self.addresses(context, address, lanes, base).0;
                 // What isn't ordered otherwise is relaxed.
                 let weak = Order { strength: Strength::Relaxed, scope: Scope::Device };
                 let order = if order.is_strong() { order } else { weak };
-                let size = kind.size();
-                let told = Told { what: What::Update, order, size, values: [0; 32], line: instruction.line };
-                told.access(at, lanes, &addresses, address.space, local, watch);
+                told(address, What::Update, order, kind.size(), kind.size(), None);
             }
             Op::Copy { to, from, size } => {
-                let bytes = self.row(context, base, *size)[first].get();
-                for (address, what) in [(from, What::Read), (to, What::Write)] {
-                    let addresses = self.addresses(context, address, lanes, base).0;
-                    let order = Order::default();
-                    let told = Told { what, order, size: bytes, values: [0; 32], line: instruction.line };
-                    told.access(at, lanes, &addresses, address.space, local, watch);
-                }
+                // The copy itself refuses more than a block can have.
+                let bytes = self.row(context, base, *size)[first].get().min(MOST_SHARED);
+                told(from, What::Read, Order::default(), bytes, bytes, None);
+                told(to, What::Write, Order::default(), bytes, bytes, None);
             }
             Op::Fence => watch.races.fence(at, lanes, order),
             Op::Barrier { id, waits, .. } => {
@@ -111,15 +108,16 @@ impl Warp {
 }
 
 /// An instruction's accesses, before it's known in which spaces they are.
-struct Told {
+struct Told<'a> {
     what: What,
     order: Order,
     size: u64,
-    values: [u32; 32],
+    element: u64,
+    stored: Option<&'a dyn Fn(usize, u64) -> u64>,
     line: u32,
 }
 
-impl Told {
+impl Told<'_> {
     fn access(
         &self,
         at: Place,
@@ -137,9 +135,10 @@ impl Told {
         });
         for (target, lanes) in [(Target::Global, global), (Target::Shared, shared)] {
             if lanes != 0 {
-                let Told { what, order, size, values, line } = *self;
+                let Told { what, order, size, element, stored, line } = *self;
+                let addresses = &places;
                 let accesses =
-                    Accesses { at, lanes, target, addresses: &places, size, what, order, line, values };
+                    Accesses { at, lanes, target, addresses, size, element, what, order, line, stored };
                 watch.races.access(&accesses);
             }
         }

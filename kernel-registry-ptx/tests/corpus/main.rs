@@ -50,7 +50,7 @@ impl Compiled {
     fn launch(&self, kernel: &str, launch: LaunchParameters) {
         let (races, known) = &mut *self.races.borrow_mut();
         let mut grid = Grid::new(&self.module, kernel, launch).unwrap();
-        let work = grid.watch(races, known.clone());
+        let work = grid.watch(races, (0, 0), known.clone());
         self.finish(&mut grid, races);
         known.add_ended(work.unwrap());
         let found = races.take();

@@ -12,6 +12,8 @@ fn shape(kernel: &str) -> (u32, u32) {
     let (_, what) = kernel.split_once('_').unwrap();
     match what {
         "three_blocks" => (3, 1),
+        "flags_of_many_blocks" => (100, 1),
+        "thread_that_left_after_a_fence" => (1, 64),
         "scope_of_the_block" if kernel.starts_with("right") => (1, 64),
         "barrier_of_the_grid" | "last_block" => (4, 64),
         "neighbours" => (2, 64),
@@ -27,19 +29,23 @@ fn shape(kernel: &str) -> (u32, u32) {
     }
 }
 
+/// Numbers of which a thread can store four at once.
+#[repr(align(16))]
+struct Aligned([u32; 512]);
+
 /// Runs a kernel in the usual order, or in one by chance, and returns its races.
 fn races(compiled: &Compiled, kernel: &str, seed: u64) -> Vec<Race> {
     let (blocks, threads) = shape(kernel);
-    let (mut data, mut flag, mut out) = ([0_u32; 512], [0_u32; 8], [0_u32; 512]);
-    data.iter_mut().enumerate().for_each(|(at, number)| *number = at as u32 % 9);
-    let arguments = [compiled.lend(&mut data), compiled.lend(&mut flag), compiled.lend(&mut out)];
+    let (mut data, mut flag, mut out) = (Aligned([0_u32; 512]), [0_u32; 128], [0_u32; 512]);
+    data.0.iter_mut().enumerate().for_each(|(at, number)| *number = at as u32 % 9);
+    let arguments = [compiled.lend(&mut data.0), compiled.lend(&mut flag), compiled.lend(&mut out)];
     let arguments = arguments.into_iter().fold(Arguments::default(), Arguments::u64);
     let mut grid = Grid::new(&compiled.module, kernel, launch(blocks, threads, arguments.done())).unwrap();
     let mut races = Races::default();
     if seed > 0 {
         grid.shuffle(seed);
     }
-    grid.watch(&mut races, Knowledge::default());
+    grid.watch(&mut races, (0, 0), Knowledge::default());
     compiled.finish(&mut grid, &mut races);
     races.take()
 }

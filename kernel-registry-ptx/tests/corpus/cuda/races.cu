@@ -5,6 +5,9 @@
 
 static const int ROUNDS = 1000;
 
+static __device__ int load(int *from) { return *(volatile int *)from; }
+static __device__ void store(int *to, int value) { *(volatile int *)to = value; }
+
 // Shared memory, in a block of two warps.
 
 KERNEL(wrong_no_barrier) {
@@ -258,6 +261,20 @@ KERNEL(wrong_byte_of_another) {
     out[t] = s[t];
 }
 
+KERNEL(right_thread_that_left_after_a_fence) {
+    __shared__ int s;
+    int t = threadIdx.x;
+    if (t == 33) {
+        __threadfence();
+        __threadfence();
+        store(&s, 7);
+        s = data[t];
+        return;
+    }
+    __syncthreads();
+    out[t] = s;
+}
+
 static __device__ void init(unsigned long long *barrier, int count) {
     asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(count) : "memory");
 }
@@ -311,9 +328,6 @@ KERNEL(wrong_mbarrier) {
 }
 
 // Flags between two blocks: block 0 sends, block 1 receives.
-
-static __device__ int load(int *from) { return *(volatile int *)from; }
-static __device__ void store(int *to, int value) { *(volatile int *)to = value; }
 
 static __device__ int acquire(int *from) {
     int value;
@@ -467,6 +481,37 @@ KERNEL(wrong_fence_of_the_block) {
         for (int i = 0; i < ROUNDS; i++)
             if (load(flag)) {
                 __threadfence_block();
+                *out = *data;
+                break;
+            }
+    }
+}
+
+KERNEL(right_flags_of_many_blocks) {
+    if (blockIdx.x > 0) {
+        data[blockIdx.x] = 7;
+        __threadfence();
+        store(&flag[blockIdx.x], 1);
+    } else {
+        int all = 1;
+        for (int block = 1; block < gridDim.x; block++) {
+            WAIT(load(&flag[block]));
+            all &= load(&flag[block]);
+        }
+        __threadfence();
+        for (int block = 1; all && block < gridDim.x; block++) out[block] = data[block];
+    }
+}
+
+KERNEL(right_flag_in_a_vector) {
+    if (blockIdx.x == 0) {
+        *data = 7;
+        __threadfence();
+        asm volatile("st.volatile.v2.u32 [%0], {%1, %1};" ::"l"(flag), "r"(1) : "memory");
+    } else {
+        for (int i = 0; i < ROUNDS; i++)
+            if (load(&flag[1])) {
+                __threadfence();
                 *out = *data;
                 break;
             }
@@ -740,6 +785,12 @@ KERNEL(right_first_use) {
 }
 
 // Counters and neighbours.
+
+KERNEL(wrong_wide_counter_values) { *(double *)data = blockIdx.x + 1; }
+
+KERNEL(wrong_vector_counter_values) { *(int4 *)data = make_int4(1, blockIdx.x, 2, 3); }
+
+KERNEL(right_same_counter_values) { *(int4 *)data = make_int4(1, 2, 3, 4); }
 
 KERNEL(wrong_counter) { *data += 1; }
 

@@ -31,7 +31,7 @@ fn find_recorded(state: &mut State, event: Handle) -> Answer<Option<(Handle, Seq
 
 /// Writes the milliseconds from one event to another.
 fn elapsed(time: &Out<f32>, start: Handle, end: Handle) -> Answer {
-    let state = begin()?;
+    let mut state = begin()?;
     let (start, end) = (state.events.get(start)?, state.events.get(end)?);
     if let Some(part) = start.captured.as_ref().or(end.captured.as_ref()) {
         return Err(state.captured_event(part.capture));
@@ -39,8 +39,11 @@ fn elapsed(time: &Out<f32>, start: Handle, end: Handle) -> Answer {
     if !(start.timing && end.timing && start.recorded.is_some() && end.recorded.is_some()) {
         return Err(Code::INVALID_HANDLE);
     }
-    let (Some(start), Some(end)) = (start.at, end.at) else { return Err(Code::NOT_READY) };
-    time.set(end.saturating_duration_since(start).as_secs_f32() * 1e3)
+    let (Some(begun), Some(ended)) = (start.at, end.at) else { return Err(Code::NOT_READY) };
+    for (stream, seq) in [start.recorded, end.recorded].into_iter().flatten() {
+        state.host_saw(stream, seq);
+    }
+    time.set(ended.saturating_duration_since(begun).as_secs_f32() * 1e3)
 }
 
 calls! {

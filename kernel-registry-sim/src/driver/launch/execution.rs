@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kernel_registry_image::Signature;
-use kernel_registry_ptx::{Fault, FaultKind, Grid, Knowledge, LaunchParameters, Races, Status};
+use kernel_registry_ptx::{Fault, FaultKind, Grid, Knowledge, LaunchParameters, Races, Status, Work};
 
 use super::shape::Launch;
 use crate::driver::memory::blocks::{Block, Kind, Shared};
@@ -60,7 +60,7 @@ pub(crate) struct Execution {
     most: Option<u64>,
     budget: u64,
     /// The detector of races, and the kernel's number in it.
-    watched: Option<(Arc<Mutex<Races>>, Option<u32>)>,
+    watched: Option<(Arc<Mutex<Races>>, Option<Work>)>,
     _barrier: Option<GridBarrier>,
 }
 
@@ -126,13 +126,13 @@ impl Execution {
     }
 
     /// Looks for races, before the first step.
-    pub(crate) fn watch(&mut self, races: Arc<Mutex<Races>>, known: Knowledge) {
-        let number = self.grid.watch(&mut lock(&races), known);
+    pub(crate) fn watch(&mut self, races: Arc<Mutex<Races>>, stream: (u32, u32), known: Knowledge) {
+        let number = self.grid.watch(&mut lock(&races), stream, known);
         self.watched = Some((races, number));
     }
 
     /// Returns the kernel's number in the detector of races, if it's watched.
-    pub(crate) fn watched(&self) -> Option<u32> {
+    pub(crate) fn watched(&self) -> Option<Work> {
         self.watched.as_ref()?.1
     }
 

@@ -1,6 +1,6 @@
 //! Tells the detector of races what streams do, and in which order.
 
-use kernel_registry_ptx::Knowledge;
+use kernel_registry_ptx::{Knowledge, Work as Launched};
 
 use super::State;
 use crate::driver::handles::Handle;
@@ -20,7 +20,14 @@ impl State {
         let ordered = { self.streams.iter() }
             .filter(|(_, other)| other.context == stream.context && is_ordered(other.order))
             .map(|(handle, _)| handle);
-        let from: Vec<Handle> = ordered.chain([handle]).collect();
+        // Of streams that were destroyed nothing else is known: the default stream waits for all of them.
+        let watched = self.watched.as_ref()?;
+        let gone = watched
+            .streams
+            .keys()
+            .copied()
+            .filter(|its| order == Order::Legacy && self.streams.get(*its).is_err());
+        let from: Vec<Handle> = ordered.chain([handle]).chain(gone).collect();
         let watched = self.watched.as_mut()?;
         let mut known = watched.submitted.remove(&seq).unwrap_or_else(|| watched.host.clone());
         from.iter().filter_map(|from| watched.streams.get(from)).for_each(|its| known.add(its));
@@ -29,7 +36,7 @@ impl State {
     }
 
     /// A stream's work has ended: what comes after it knows it.
-    pub(crate) fn work_ended(&mut self, handle: Handle, work: Option<u32>) {
+    pub(crate) fn work_ended(&mut self, handle: Handle, work: Option<Launched>) {
         let Some(watched) = &mut self.watched else { return };
         if let Some(work) = work {
             watched.streams.entry(handle).or_default().add_ended(work);
@@ -63,8 +70,9 @@ impl State {
         let Some(watched) = &mut self.watched else { return };
         match work {
             Work::Copy { .. } | Work::Fill { .. } | Work::Free(_) => {
+                let number = watched.number(handle);
                 let stream = format!("stream {handle:#x}");
-                let work = lock(&watched.races).touch((name, &stream), &known, reads, writes);
+                let work = lock(&watched.races).touch((name, number, &stream), &known, reads, writes);
                 watched.streams.entry(handle).or_default().add_ended(work);
             }
             Work::Record(_) => drop(watched.events.insert((handle, seq), known)),

@@ -165,7 +165,9 @@ impl State {
     /// Starts the kernel at the head of a stream.
     fn start(&mut self, handle: Handle) {
         let order = self.id();
-        let watched = self.known_at_head(handle).zip(self.watched.as_ref().map(|watched| watched.races()));
+        let known = self.known_at_head(handle);
+        let races = self.watched.as_mut().map(|watched| (watched.races(), watched.number(handle)));
+        let watched = known.zip(races);
         let Ok(stream) = self.streams.get_mut(handle) else { return };
         let device = stream.device;
         let Some(Item { work: Work::Launch(launch), state, seq, .. }) = stream.queue.front_mut() else {
@@ -175,8 +177,8 @@ impl State {
         match Execution::new(launch, device, order, &self.memory) {
             Ok(mut execution) => {
                 chance.into_iter().for_each(|seed| execution.shuffle(seed));
-                if let Some((known, races)) = watched {
-                    execution.watch(races, known);
+                if let Some((known, (races, number))) = watched {
+                    execution.watch(races, (number, device as u32), known);
                 }
                 *state = Doing::Running(Box::new(execution));
                 stream.still_since = clock::now();

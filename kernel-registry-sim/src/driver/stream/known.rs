@@ -22,6 +22,8 @@ pub(crate) struct Watched {
     pub(crate) events: HashMap<(Handle, Seq), Knowledge>,
     /// What the host knew when it submitted work that hasn't begun.
     pub(crate) submitted: HashMap<Seq, Knowledge>,
+    /// The numbers by which the detector knows the streams.
+    pub(crate) numbers: HashMap<Handle, u32>,
     /// All races so far.
     pub(crate) found: Vec<Race>,
 }
@@ -35,6 +37,12 @@ impl Watched {
     /// Returns the races that were found since the last call.
     pub(crate) fn take(&mut self) -> Vec<Race> {
         std::mem::take(&mut self.found)
+    }
+
+    /// Returns the number by which the detector knows a stream.
+    pub(crate) fn number(&mut self, stream: Handle) -> u32 {
+        let next = self.numbers.len() as u32;
+        *self.numbers.entry(stream).or_insert(next)
     }
 
     pub(crate) fn submit(&mut self, seq: Seq) {
