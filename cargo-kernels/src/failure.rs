@@ -178,6 +178,11 @@ pub(crate) enum Failure {
         .order.map(|order| format!("; `--set ORDER={order}` repeats this order")).unwrap_or_default()
     )]
     Races { races: usize, order: Option<u32> },
+    #[error(
+        "nothing was watched for races: neither the program nor a child of it has initialised the driver of \
+         `cargo kernels sim`, by `cuInit` and with the `LD_LIBRARY_PATH` that it was given"
+    )]
+    NothingWatched,
     #[error("the package did not build")]
     BuildFailed,
     #[error("the package has no binary or library to read")]

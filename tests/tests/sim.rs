@@ -266,6 +266,31 @@ fn of_corpus(kernel: &str) -> [String; 3] {
 }
 
 #[test]
+fn a_signal_ends_the_command_and_the_program() {
+    let folder = scratch_folder();
+    let script = format!("echo $$ > {0}/pid; exec sleep 60", folder.display());
+    let mut running = command(&["--races"], &["sh", "-c", &script]).spawn().unwrap();
+    let pid = || fs::read_to_string(folder.join("pid")).ok()?.trim().parse::<i32>().ok();
+    let program = loop {
+        match pid() {
+            Some(pid) => break pid,
+            None => std::thread::sleep(std::time::Duration::from_millis(10)),
+        }
+    };
+    Command::new("kill").arg(running.id().to_string()).status().unwrap();
+    assert!(!running.wait().unwrap().success());
+    let is_there =
+        || fs::read_to_string(format!("/proc/{program}/stat")).is_ok_and(|stat| !stat.contains(") Z"));
+    for _ in 0..500 {
+        if !is_there() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("the program {program} goes on");
+}
+
+#[test]
 fn races_are_found_from_outside() {
     let run = |options: &[&str], kernel: &str| {
         let words = of_corpus(kernel);
@@ -282,6 +307,11 @@ fn races_are_found_from_outside() {
     let (code, said) = run(&["--races"], "right_barrier");
     assert_eq!(code, Some(0), "{said}");
     assert!(said.ends_with("no race was found, in one order: `--orders 100` tries others"), "{said}");
+
+    // A program that uses no driver passes for no other reason.
+    let output = sim(&["--races"], &["true"]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("nothing was watched for races"), "{}", text(&output.stderr));
 
     // In the usual order a flag orders the accesses by chance.
     assert_eq!(run(&["--races"], "wrong_ring").0, Some(0));

@@ -22,8 +22,8 @@ impl Device {
     #[doc(hidden)]
     pub fn new(compute_capability: &str, name: &str) -> Option<Self> {
         let (major, minor) = compute_capability.split_once('.')?;
-        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        let fits = is_number(major) && is_number(minor) && !name.contains(is_control);
+        let is_number = |text: &str| text.parse::<u8>().is_ok_and(|number| number.to_string() == text);
+        let fits = is_number(major) && is_number(minor) && !name.is_empty() && !name.contains(is_control);
         fits.then(|| Device { compute_capability: compute_capability.to_owned(), name: name.to_owned() })
     }
 

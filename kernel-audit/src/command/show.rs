@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use kernel_registry_command::terminal;
 use kernel_registry_files::{Baked, NotUsed};
 use kernel_registry_image::read as read_image;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::json;
 
 use super::cli::Show;
@@ -27,6 +27,7 @@ const SCHEMA: u32 = 1;
 struct Contents {
     schema: u32,
     tool: &'static str,
+    #[serde(serialize_with = "lossy")]
     preload: PathBuf,
     /// The size of the preload and of everything beside it.
     bytes: u64,
@@ -52,6 +53,7 @@ struct Device {
 #[derive(Serialize)]
 struct ImagesOfFile {
     /// The file, or the folder of the copies.
+    #[serde(serialize_with = "lossy")]
     path: PathBuf,
     are_copies: bool,
     images: usize,
@@ -197,6 +199,11 @@ fn machine_code(baked: &Baked) -> Vec<MachineCode> {
         code.bytes += entry.len;
     }
     all.into_values().collect()
+}
+
+/// Serializes a path, also one that isn't UTF-8.
+fn lossy<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&path.display())
 }
 
 fn size(file: &Path) -> u64 {

@@ -89,7 +89,7 @@ impl Config {
     /// | `FAULTS` | [faults](Fault), separated by commas |
     /// | `JIT` | the time for [compiling](Config::jit) 1 KiB of PTX, such as `250us` |
     /// | `ORDER` | the number of an [order by chance](Config::order) |
-    /// | `RACES` | `report` to look for [races](Config::races), or a file that also gets a byte for each |
+    /// | `RACES` | `report` to look for [races](Config::races), or the absolute path of a file that also gets a byte for each |
     /// | `TIMING` | a seed and the longest [delay](Config::timing): `42:200us` |
     ///
     /// `CUDA_MODULE_LOADING` (`LAZY` or `EAGER`) and `CUDA_VISIBLE_DEVICES` (numbers of devices; no device if empty)

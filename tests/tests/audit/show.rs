@@ -1,6 +1,7 @@
 //! Tests what `show` says of a preload: what it has, and what is no longer as recorded.
 
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use kernel_audit::preload::{hash, images};
@@ -85,6 +86,11 @@ fn what_is_not_as_recorded_is_said() {
     fs::write(kernel_audit::preload::baked_file(&file), "not baked").unwrap();
     let shown = show(&[], &file);
     assert!(shown.contains("machine code of PTX: not used, it is not a file of baked code"), "{shown}");
+
+    let odd = folder.join(std::ffi::OsStr::from_bytes(b"odd\xff.preload"));
+    fs::copy(&file, &odd).unwrap();
+    let report: Value = serde_json::from_str(&show(&["--json"], &odd)).unwrap();
+    assert!(report["preload"].as_str().unwrap().ends_with("odd\u{fffd}.preload"), "{report}");
 
     let output = cargo_kernels_command().args(["audit", "show"]).arg(&folder).output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));

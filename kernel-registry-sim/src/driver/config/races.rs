@@ -2,6 +2,7 @@
 
 use std::fs::OpenOptions;
 use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
 use kernel_registry_image::Signature;
@@ -16,17 +17,37 @@ pub(crate) enum Races {
     #[default]
     Off,
     Report,
-    /// The file gets a byte for each, for the command that has started this process.
-    Count(PathBuf),
+    /// The file gets a byte for what is done, for the command that has started this process: see [`Noted`].
+    Note(PathBuf),
+}
+
+/// What the command is told, in the order of the bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Noted {
+    /// A process has initialised the driver.
+    Begun = b'b' as isize,
+    /// A race.
+    Race = b'r' as isize,
+    /// A kernel that isn't watched, because it has clusters.
+    Unwatched = b'u' as isize,
 }
 
 impl Races {
-    /// Parses the variable: `report`, or a file.
+    /// Parses the variable: `report`, or the absolute path of a file.
     pub(crate) fn parse(value: &str) -> Option<Self> {
         match value {
-            "" => None,
             "report" => Some(Races::Report),
-            path => Some(Races::Count(path.into())),
+            path => path.starts_with('/').then(|| Races::Note(path.into())),
+        }
+    }
+
+    /// Notes something in the file, if there is one.
+    pub(crate) fn note(&self, noted: Noted) {
+        let Races::Note(path) = self else { return };
+        // Opening a pipe would wait for a reader.
+        let file = OpenOptions::new().append(true).custom_flags(libc::O_NONBLOCK).open(path);
+        if let Err(error) = file.and_then(|mut file| file.write_all(&[noted as u8])) {
+            report_at_once(&format!("`{}` can't be written to: {error}", path.display()));
         }
     }
 
@@ -39,9 +60,18 @@ impl Races {
             }
         }
         report_at_once(&race.to_string());
-        if let Races::Count(path) = self {
-            let file = OpenOptions::new().append(true).create(true).open(path);
-            let _ = file.and_then(|mut file| file.write_all(b"."));
-        }
+        self.note(Noted::Race);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_that_means_nothing_turns_nothing_on() {
+        assert_eq!(Races::parse("report"), Some(Races::Report));
+        assert_eq!(Races::parse("/tmp/noted"), Some(Races::Note("/tmp/noted".into())));
+        assert_eq!(["", "off", "0", "yes"].map(Races::parse), [const { None }; 4]);
     }
 }

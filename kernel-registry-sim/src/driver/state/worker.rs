@@ -8,6 +8,7 @@ use super::simulator::{Locked, Simulator, wait_for_change};
 use super::{State, deadlock};
 use crate::driver::caller::arguments::HostFunction;
 use crate::driver::clock;
+use crate::driver::config::races::Noted;
 use crate::driver::handles::Handle;
 use crate::driver::launch::execution::{Execution, Step};
 use crate::driver::memory::blocks::Gone;
@@ -30,6 +31,7 @@ pub(crate) fn start(simulator: &'static Simulator) -> Answer {
         Simulator::note_initialised();
         thread::Builder::new().spawn(run).map_err(|_| Code::OPERATING_SYSTEM)?;
         state.initialised = true;
+        state.config.races.note(Noted::Begun);
     }
     Ok(())
 }
@@ -167,7 +169,7 @@ impl State {
         let order = self.id();
         let known = self.known_at_head(handle);
         let races = self.watched.as_mut().map(|watched| (watched.races(), watched.number(handle)));
-        let watched = known.zip(races);
+        let (watched, mut unwatched) = (known.zip(races), false);
         let Ok(stream) = self.streams.get_mut(handle) else { return };
         let device = stream.device;
         let Some(Item { work: Work::Launch(launch), state, seq, .. }) = stream.queue.front_mut() else {
@@ -179,11 +181,15 @@ impl State {
                 chance.into_iter().for_each(|seed| execution.shuffle(seed));
                 if let Some((known, (races, number))) = watched {
                     execution.watch(races, (number, device as u32), known);
+                    unwatched = execution.watched().is_none();
                 }
                 *state = Doing::Running(Box::new(execution));
                 stream.still_since = clock::now();
             }
             Err(words) => self.break_context_of(handle, Code::LAUNCH_FAILED, &words),
+        }
+        if unwatched {
+            self.config.races.note(Noted::Unwatched);
         }
     }
 
