@@ -219,7 +219,12 @@ impl Races {
     /// The memory in a range is new, or is another's.
     pub fn forget(&mut self, address: u64, bytes: u64) {
         self.global.forget(address, bytes);
-        self.flags.retain(|at, _| !(address..address + bytes).contains(at));
+        let range = address..address.saturating_add(bytes);
+        if bytes < self.flags.len() as u64 {
+            range.for_each(|at| drop(self.flags.remove(&at)));
+        } else {
+            self.flags.retain(|at, _| !range.contains(at));
+        }
     }
 
     pub(crate) fn start_block(&mut self, grid: Work, block: u32) {
@@ -275,7 +280,7 @@ impl Races {
         };
         for lane in each(lanes) {
             let thread = &mut block.warps[at.warp as usize].lanes[lane];
-            thread.fence(at, lane, order, |by| devices.include(order.scope, at, by));
+            thread.fence(order, |by| devices.include(order.scope, at, by));
         }
     }
 

@@ -11,7 +11,7 @@ use crate::order::Scope;
 const MOST: usize = 8;
 
 /// The words of a page.
-pub(crate) const WORDS: usize = 1024;
+pub(crate) const WORDS: usize = 128;
 
 /// An access of some lanes of a warp to a word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -140,12 +140,17 @@ impl Shadow {
         let (first, end) = (address / 4, (address + bytes).div_ceil(4));
         let pages = first / WORDS as u64..end.div_ceil(WORDS as u64);
         self.ranges.retain(|(range, _)| range.end <= pages.start || pages.end <= range.start);
-        for (page, index) in &self.pages {
+        // Most often the memory is small, and the pages are many.
+        let made = if pages.end - pages.start < self.pages.len() as u64 {
+            pages.filter(|page| self.pages.contains_key(page)).collect()
+        } else {
+            self.made(&pages)
+        };
+        for page in made {
             let start = page * WORDS as u64;
             let (from, to) = (first.max(start), end.min(start + WORDS as u64));
-            if from < to {
-                self.words[*index][(from - start) as usize..(to - start) as usize].fill(Word::default());
-            }
+            self.words[self.pages[&page]][(from - start) as usize..(to - start) as usize]
+                .fill(Word::default());
         }
     }
 }
@@ -158,11 +163,11 @@ mod tests {
     fn what_is_forgotten_is_as_new() {
         let mut shadow = Shadow::default();
         let access = Access { bytes: 0xf, ..Access::default() };
-        for number in [0, 1023, 1024, 5000] {
+        for number in [0, 127, 128, 5000] {
             shadow.word(number).writes.add(access);
         }
-        shadow.forget(4 * 1023, 8);
-        let left = [0, 1023, 1024, 5000].map(|number| shadow.word(number).writes.iter().count());
+        shadow.forget(4 * 127, 8);
+        let left = [0, 127, 128, 5000].map(|number| shadow.word(number).writes.iter().count());
         assert_eq!(left, [1, 0, 0, 1]);
     }
 

@@ -13,10 +13,19 @@ pub(crate) struct Lane {
     /// Rises with everything that passes on what the thread did.
     pub clock: u32,
     pub known: Arc<Knowledge>,
-    /// What the thread knew at its last fence, which its later strong stores pass on, and the scope of the fence.
-    pub fenced: Option<(Arc<Knowledge>, Scope)>,
+    /// What its later strong stores pass on.
+    pub fenced: Option<Fenced>,
     /// What strong loads since the last fence have seen, by whom it was stored, and at which scope.
     pub seen: Vec<Seen>,
+}
+
+/// What a thread knew at its last fence. Most fences pass on nothing, so its own clock isn't added before it's needed.
+#[derive(Clone)]
+pub(crate) struct Fenced {
+    known: Arc<Knowledge>,
+    /// The thread's own clock at the fence, unless it's in `known`.
+    own: Option<u32>,
+    scope: Scope,
 }
 
 /// What a thread has seen of another warp's flags, and what the last one passed on.
@@ -88,7 +97,7 @@ impl Lane {
     }
 
     /// Executes a fence. `includes` says whether its scope includes another thread.
-    pub(crate) fn fence(&mut self, at: Place, lane: usize, order: Order, includes: impl Fn(Place) -> bool) {
+    pub(crate) fn fence(&mut self, order: Order, includes: impl Fn(Place) -> bool) {
         if order.acquires() {
             for Seen { flag, .. } in std::mem::take(&mut self.seen) {
                 if includes(flag.by) {
@@ -97,7 +106,9 @@ impl Lane {
             }
         }
         if order.releases() {
-            self.fenced = Some((self.publish(at, lane), order.scope));
+            self.fenced =
+                Some(Fenced { known: self.known.clone(), own: Some(self.clock), scope: order.scope });
+            self.clock += 1;
         }
     }
 
@@ -120,7 +131,13 @@ impl Lane {
         if order.releases() {
             return Some((self.publish(at, lane), order.scope));
         }
-        self.fenced.as_ref().map(|(knowledge, scope)| (knowledge.clone(), order.scope.min(*scope)))
+        let Fenced { known, own, scope } = self.fenced.as_mut()?;
+        if let Some(clock) = own.take() {
+            let mut clocks = [0; 32];
+            clocks[lane] = clock;
+            Arc::make_mut(known).add_lanes(at, 1 << lane, &clocks);
+        }
+        Some((known.clone(), order.scope.min(*scope)))
     }
 }
 
@@ -183,7 +200,7 @@ impl Block {
                 all.add_lanes(Place { warp: arrival.warp, ..at }, arrival.lanes, &arrival.clocks);
             }
         }
-        let (fenced, seen) = self.fences_of(&arrivals);
+        let (fenced, seen) = self.fences_of(at, &arrivals);
         let all = Arc::new(all);
         for arrival in arrivals.iter().filter(|arrival| arrival.waits) {
             for lane in each(arrival.lanes) {
@@ -197,23 +214,40 @@ impl Block {
     }
 
     /// Returns what the fences of arrived threads pass on together, and what their loads have seen.
-    fn fences_of(&self, arrivals: &[Arrival]) -> (Option<(Arc<Knowledge>, Scope)>, Vec<Seen>) {
-        let (mut fenced, mut seen): (Option<(Arc<Knowledge>, Scope)>, Vec<Seen>) = (None, Vec::new());
+    fn fences_of(&self, at: Place, arrivals: &[Arrival]) -> (Option<Fenced>, Vec<Seen>) {
+        let (mut scope, mut distinct, mut seen) = (None, Vec::new(), Vec::new());
+        // The clocks of threads at their own fences, by warp.
+        let mut own: Vec<(u8, u32, [u32; 32])> = Vec::new();
         for arrival in arrivals {
+            let (mut lanes, mut clocks) = (0, [0; 32]);
             for lane in each(arrival.lanes) {
                 let thread = &self.warps[arrival.warp as usize].lanes[lane];
-                if let Some((knowledge, scope)) = &thread.fenced {
-                    match &mut fenced {
-                        Some((all, widest)) => {
-                            Knowledge::add_shared(all, knowledge);
-                            *widest = (*widest).max(*scope);
-                        }
-                        None => fenced = Some((knowledge.clone(), *scope)),
+                if let Some(fenced) = &thread.fenced {
+                    scope = scope.max(Some(fenced.scope));
+                    add_distinct(&mut distinct, &fenced.known);
+                    if let Some(clock) = fenced.own {
+                        (clocks[lane], lanes) = (clock, lanes | 1 << lane);
                     }
                 }
                 thread.seen.iter().for_each(|its| its.add_to(&mut seen));
             }
+            own.push((arrival.warp, lanes, clocks));
         }
+        let fenced = scope.map(|scope| {
+            let mut known = joined(&distinct);
+            let all = own.iter().map(|(_, lanes, _)| lanes.count_ones()).sum::<u32>();
+            let threads = self.warps.iter().map(|warp| warp.ended.count_zeros()).sum::<u32>();
+            if all == threads && own.len() >= self.warps.len() {
+                // They all know what all did up to the first of these clocks.
+                let first =
+                    own.iter().flat_map(|(_, lanes, clocks)| each(*lanes).map(|lane| clocks[lane])).min();
+                known.add_block(at.grid, at.block, first.unwrap_or(0));
+            }
+            for (warp, lanes, clocks) in &own {
+                known.add_lanes(Place { warp: *warp, ..at }, *lanes, clocks);
+            }
+            Fenced { known: Arc::new(known), own: None, scope }
+        });
         (fenced, seen)
     }
 
