@@ -69,7 +69,7 @@ mod tests {
     fn a_range_races_with_words_and_ranges_that_are_not_known() {
         let (mut shadow, devices, mut known) = (Shadow::default(), Devices::default(), Knowledge::default());
         let range = 100..20 * PAGE + 8;
-        let mut touch_by = |shadow: &mut Shadow, number, what, known: &Knowledge| {
+        let touch_by = |shadow: &mut Shadow, number, what, known: &Knowledge| {
             touch(shadow, &range, access(number, what), known, &devices).len()
         };
         assert_eq!(touch_by(&mut shadow, 1, What::Write, &known), 0);
