@@ -10,6 +10,7 @@ use std::sync::OnceLock;
 use kernel_audit::preload::{hash, images, keep_copy};
 use tests::{cargo_kernels_command, fails, left_out, limit, scratch_folder};
 
+use super::neighbours::compiled;
 use super::text;
 
 /// The id of a user that is neither root nor the user who runs the tests.
@@ -137,9 +138,10 @@ fn a_killed_command_leaves_nothing_for_long() {
 /// The `/tmp` of a container can be small, and a server may replace its workers for weeks.
 #[test]
 fn records_of_processes_that_ended_long_ago_are_removed() {
-    needs_python!();
-    let worker = "import ctypes; ctypes.CDLL('libcuda.so.1').cuCtxSynchronize()";
-    let server = r#"for _ in $(seq $1); do python3 -c "$0"; done; sleep 1; ls "$KERNEL_REGISTRY_AUDIT_RECORDS" | grep -c '[.]rec$'"#;
+    let worker = "#include <dlfcn.h>\nint main(void) { ((int (*)(void))dlsym(dlopen(\"libcuda.so.1\", RTLD_NOW), \"cuCtxSynchronize\"))(); return 0; }";
+    let worker = compiled(&scratch_folder(), "worker", worker, &[]);
+    let worker = worker.to_str().expect("a path");
+    let server = r#"for _ in $(seq $1); do "$0"; done; sleep 1; ls "$KERNEL_REGISTRY_AUDIT_RECORDS" | grep -c '[.]rec$'"#;
     let run = |workers: &str, options: &[&str]| {
         let mut command = packed();
         let output = command
