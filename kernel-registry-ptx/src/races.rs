@@ -302,9 +302,9 @@ impl Races {
             let thread = &mut warps[at.warp as usize].lanes[lane];
             let address = accesses.addresses[lane];
             let sees = accesses.order.is_strong() && accesses.what.reads();
+            let may_be_by_host = accesses.target == Target::Global && accesses.order.scope == Scope::System;
             for address in accesses.elements(lane).filter(|_| sees) {
-                let by_host = (accesses.order.scope == Scope::System)
-                    .then(|| &*by_host.get_or_insert_with(|| of_host(host, shown)));
+                let by_host = may_be_by_host.then(|| &*by_host.get_or_insert_with(|| of_host(host, shown)));
                 // The host may have stored it after the kernel that passes something on.
                 for flag in flags.get(&address).into_iter().chain(by_host) {
                     if devices.include(flag.scope, flag.by, at)

@@ -1,6 +1,6 @@
 //! Tells the detector of races what instructions do to memory, and how they order threads.
 
-use crate::address::{MOST_SHARED, Place as Address, Space};
+use crate::address::{LOCAL_WINDOW, MOST_SHARED, Place as Address, Space};
 use crate::op::{Collective, Op};
 use crate::order::{Order, Scope, Strength};
 use crate::races::{Accesses, Place, Target, What};
@@ -129,7 +129,10 @@ impl Told<'_> {
     ) {
         let (mut global, mut shared, mut places) = (0, 0, [0; 32]);
         each(lanes, |lane| match space.place(addresses[lane], frame) {
-            Address::Global(address) => (places[lane], global) = (address, global | 1 << lane),
+            // No memory has a higher address: the access is about to fail.
+            Address::Global(address) if address < LOCAL_WINDOW => {
+                (places[lane], global) = (address, global | 1 << lane);
+            }
             Address::Shared(0, offset) => (places[lane], shared) = (offset, shared | 1 << lane),
             _ => {}
         });

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use kernel_registry_ptx::{Grid, Knowledge, Race, Races};
 
-use crate::common::{Arguments, launch};
+use crate::common::{Arguments, Device, launch};
 use crate::{Compiled, each};
 
 /// Returns the blocks of a kernel's grid, and the threads of a block.
@@ -75,4 +75,19 @@ fn wrong_kernels_race_and_right_ones_do_not() {
         }
         assert!(wrong.is_empty(), "{wrong:#?}");
     });
+}
+
+#[test]
+fn a_watched_kernel_fails_as_it_does_alone() {
+    let text = ".version 8.0 .target sm_75 .address_size 64 .visible .entry k(.param .u64 at) { .reg .b64 %a; ld.param.u64 %a, [at]; st.global.u32 [%a], 1; ret; }";
+    let device = Device::default();
+    let module = device.load(text).unwrap();
+    for address in [4, 1 << 60, u64::MAX - 3] {
+        let grid =
+            || Grid::new(&module, "k", launch(1, 1, Arguments::default().u64(address).done())).unwrap();
+        let (mut watched, mut races) = (grid(), Races::default());
+        watched.watch(&mut races, (0, 0), Knowledge::default());
+        assert_eq!(watched.step_watched(100, &device, &mut races), grid().step(100, &device), "{address:#x}");
+        assert_eq!(races.take(), []);
+    }
 }
