@@ -71,7 +71,7 @@ pub use address::{MOST_LOCAL, MOST_SHARED};
 pub use error::{LaunchError, LoadError, Reason};
 pub use order::Scope;
 pub use program::{Lacking, Module, Program, Variable};
-pub use races::{Knowledge, Race, Races, Remedy, Side, What, Work};
+pub use races::{AccessKind, Knowledge, Race, Races, Remedy, Side, Work};
 pub use run::fault::{Fault, FaultKind};
 pub use run::grid::{Grid, LaunchParameters, Status};
 pub use run::memory::{Memory, MemoryFault};

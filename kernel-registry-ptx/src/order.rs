@@ -42,7 +42,7 @@ impl Order {
     }
 
     /// Returns the order of the statement with this opcode: its name and its modifiers.
-    pub(crate) fn of(opcode: &[&str]) -> Self {
+    pub(crate) fn from_opcode(opcode: &[&str]) -> Self {
         let has = |modifier: &str| opcode.contains(&modifier);
         let scope = [("sys", Scope::System), ("gpu", Scope::Device), ("gl", Scope::Device)]
             .into_iter()
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn statements_have_the_orders_of_the_manual() {
-        let of = |opcode: &str| Order::of(&opcode.split('.').collect::<Vec<_>>());
+        let order = |opcode: &str| Order::from_opcode(&opcode.split('.').collect::<Vec<_>>());
         for (opcode, strength, scope) in [
             ("ld.global.u32", Strength::Weak, Scope::System),
             ("ld.volatile.global.u32", Strength::Relaxed, Scope::System),
@@ -126,8 +126,8 @@ mod tests {
             ("mbarrier.try_wait.parity.shared.b64", Strength::Acquire, Scope::Block),
             ("barrier.cluster.arrive.relaxed.aligned", Strength::Relaxed, Scope::Cluster),
         ] {
-            assert_eq!(of(opcode), Order { strength, scope }, "{opcode}");
+            assert_eq!(order(opcode), Order { strength, scope }, "{opcode}");
         }
-        assert!(!of("fence.proxy.async").is_strong() && !of("mbarrier.init.shared.b64").is_strong());
+        assert!(!order("fence.proxy.async").is_strong() && !order("mbarrier.init.shared.b64").is_strong());
     }
 }

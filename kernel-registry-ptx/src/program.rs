@@ -239,7 +239,7 @@ impl Program {
         let Some(function) = (0..self.functions.len()).find(has_line) else { return false };
         let mut read: HashSet<Slot> = HashSet::new();
         for _ in 0..4 {
-            // Copies of what was read count, too, also those in loops.
+            // Follows copies of the loaded value, also around loops.
             for instruction in within(function) {
                 match &instruction.op {
                     Op::Load { to, .. } if instruction.line == line => read.extend(to.iter()),

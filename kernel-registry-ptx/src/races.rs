@@ -9,11 +9,11 @@
 
 mod clock;
 mod compare;
+mod kind;
 mod race;
 mod shadow;
 mod threads;
 mod touch;
-mod what;
 
 use std::collections::{HashMap, HashSet};
 use std::mem;
@@ -26,11 +26,11 @@ pub use clock::Knowledge;
 pub(crate) use clock::Place;
 pub use clock::Work;
 use compare::{Devices, HOST, compare, for_each_word};
+pub use kind::AccessKind;
 pub use race::{Race, Remedy, Side};
 use shadow::{Access, Shadow};
 use threads::{Block, Flag, Lane, each};
 use touch::touch;
-pub use what::What;
 
 /// The races of a device's memory.
 #[derive(Default)]
@@ -44,7 +44,7 @@ pub struct Races {
     devices: Devices,
     /// What the host knows.
     host: Knowledge,
-    /// What stores at the scope of the system have passed on, which the host may have seen.
+    /// Everything released at system scope: the host may have acquired it.
     shown: Knowledge,
     /// Both, which a kernel takes from a word that the host may have stored, until one of them changes.
     by_host: Option<Flag>,
@@ -84,7 +84,7 @@ pub(crate) struct Accesses<'a> {
     pub size: u64,
     /// The size of an element of a vector, or the whole size.
     pub element: u64,
-    pub what: What,
+    pub what: AccessKind,
     pub order: Order,
     pub line: u32,
     /// Returns the value of an element that a lane stores.
@@ -164,10 +164,10 @@ impl Races {
         };
         let work = self.add(stream, work);
         let at = Place { grid: work, block: 0, warp: 0 };
-        for (range, what) in [(reads, What::Read), (writes, What::Write)] {
+        for (range, what) in [(reads, AccessKind::Read), (writes, AccessKind::Write)] {
             let access = Access { at, lanes: 1, clock: 1, what, ..Access::default() };
             let found = touch(&mut self.global, &range, access, begins, &self.devices);
-            if what == What::Write {
+            if what == AccessKind::Write {
                 self.flags.retain(|at, _| !range.contains(at));
             }
             for (address, first) in found {
@@ -204,7 +204,7 @@ impl Races {
         work
     }
 
-    /// Ends work. Whoever waits for it adds it to what is [known](Knowledge).
+    /// Marks work as ended. Code that waits for it calls [`Knowledge::add_ended`].
     pub(crate) fn end(&mut self, work: Work) {
         if let Some(its) = self.works.get_mut(&work) {
             its.blocks = HashMap::new();
@@ -347,7 +347,7 @@ impl Races {
         let mut pair = [source(first), source(second)];
         pair.sort_unstable();
         let is_guess = |read: Access, other: Access| {
-            read.what == What::Read && other.what == What::Update && self.is_compared(read)
+            read.what == AccessKind::Read && other.what == AccessKind::Update && self.is_compared(read)
         };
         if is_guess(first, second) || is_guess(second, first) || !self.reported.insert(pair) {
             return;
@@ -402,14 +402,14 @@ fn store_flags(
     }
     for address in accesses.elements(lane) {
         match (&released, flags.get_mut(&address)) {
-            (Some((knowledge, scope)), Some(flag)) if accesses.what == What::Update => {
+            (Some((knowledge, scope)), Some(flag)) if accesses.what == AccessKind::Update => {
                 Knowledge::add_shared(&mut flag.knowledge, knowledge);
                 (flag.by, flag.scope) = (by, flag.scope.max(*scope));
             }
             (Some((knowledge, scope)), _) => {
                 flags.insert(address, Flag { knowledge: knowledge.clone(), by, scope: *scope });
             }
-            (None, Some(_)) if accesses.what == What::Write => _ = flags.remove(&address),
+            (None, Some(_)) if accesses.what == AccessKind::Write => _ = flags.remove(&address),
             (None, _) => {}
         }
     }

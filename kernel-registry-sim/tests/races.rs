@@ -5,7 +5,7 @@ mod device;
 use std::sync::{Mutex, PoisonError};
 
 use device::{context, event, get, kernel, launch, memory, ok, place, stream, words};
-use kernel_registry_ptx::{Remedy, What};
+use kernel_registry_ptx::{AccessKind, Remedy};
 use kernel_registry_sim::{Config, Race, races};
 
 /// The detector knows one host, and returns the races of all tests.
@@ -56,7 +56,7 @@ fn one(found: Vec<Race>) -> Race {
 fn streams_race_unless_one_waits_for_the_other() {
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let race = one(Case::write_and_read(|_, _| {}));
-    assert_eq!((race.first.what, race.second.what), (What::Write, What::Read));
+    assert_eq!((race.first.what, race.second.what), (AccessKind::Write, AccessKind::Read));
     assert_eq!((race.remedy, race.is_shared), (Remedy::Streams, false));
     assert!(race.to_string().ends_with("let one stream wait for an event of the other"), "{race}");
 

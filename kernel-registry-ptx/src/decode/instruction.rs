@@ -24,7 +24,7 @@ impl<'a> Decoder<'a, '_> {
             operands = operands.split_last().ok_or(Reason::Operands)?.1;
         }
         self.check(&parts, operands, instruction.guard)?;
-        (self.guard, self.line, self.order) = (None, instruction.line, Order::of(&parts));
+        (self.guard, self.line, self.order) = (None, instruction.line, Order::from_opcode(&parts));
         if let Some((name, negated)) = instruction.guard {
             let slot = self.source(&Operand::Name(name), Type::Pred)?;
             self.guard = Some((slot, negated));

@@ -30,7 +30,7 @@ pub struct Knowledge {
     streams: BTreeMap<u32, Stream>,
 }
 
-/// What is known of a stream.
+/// The part of a stream's work that is known.
 #[derive(Clone, Debug, Default)]
 struct Stream {
     /// All work before this number.
@@ -39,7 +39,7 @@ struct Stream {
     running: BTreeMap<u32, Arc<BTreeMap<u32, Block>>>,
 }
 
-/// What is known of a block: the clock that all threads have reached, and higher clocks of single threads, in their order.
+/// The part of a block that is known: the clock that all threads have reached, and higher clocks of single threads, in their order.
 #[derive(Clone, Debug, Default)]
 struct Block {
     all: u32,

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use super::clock::{Knowledge, Place, Work};
+use super::kind::AccessKind;
 use super::shadow::{Access, Word};
-use super::what::What;
 use crate::order::Scope;
 
 /// What the host does, which is no work of a stream.
@@ -84,7 +84,8 @@ pub(crate) fn may_race(one: &Access, two: &Access, devices: &Devices) -> bool {
     let are_equal = || {
         let mask = (0..4).fold(0, |mask, byte| mask | (u32::from(bytes >> byte & 1) * 0xff) << (8 * byte));
         let same = |(first, second): (u32, u32)| (first ^ second) & mask == 0;
-        (one.what, two.what) == (What::Write, What::Write) && one.value.zip(two.value).is_some_and(same)
+        (one.what, two.what) == (AccessKind::Write, AccessKind::Write)
+            && one.value.zip(two.value).is_some_and(same)
     };
     bytes != 0 && (one.what.writes() || two.what.writes()) && !both_strong() && !are_equal()
 }
@@ -96,7 +97,7 @@ mod tests {
     #[test]
     fn values_are_compared_where_both_were_stored() {
         let write =
-            |bytes, value| Access { what: What::Write, bytes, value: Some(value), ..Access::default() };
+            |bytes, value| Access { what: AccessKind::Write, bytes, value: Some(value), ..Access::default() };
         let race = |one: &Access, two: &Access| may_race(one, two, &Devices::default());
         assert!(race(&write(0xf, 5), &write(0xf, 6)) && !race(&write(0xf, 5), &write(0xf, 5)));
         assert!(race(&write(0xf, 5), &write(0b10, 5 << 8)) && !race(&write(0xf, 5), &write(0b1, 0x705)));

@@ -1,9 +1,9 @@
-//! What a race is, for people.
+//! Describes races for people.
 
 use std::fmt;
 
+use super::kind::AccessKind;
 use super::shadow::Access;
-use super::what::What;
 use crate::order::Scope;
 
 /// Two accesses to the same memory that nothing orders.
@@ -18,7 +18,7 @@ pub struct Race {
     pub first: Side,
     /// The other one.
     pub second: Side,
-    /// What would order them.
+    /// How to order them.
     pub remedy: Remedy,
 }
 
@@ -33,7 +33,7 @@ pub struct Side {
     /// `threadIdx` of the thread.
     pub thread: [u32; 3],
     /// The kind of access.
-    pub what: What,
+    pub what: AccessKind,
     /// The scope of a strong access: an atomic, volatile or ordered one.
     pub scope: Option<Scope>,
     /// The line of the instruction in the PTX.
@@ -44,7 +44,7 @@ pub struct Side {
     pub place: Option<String>,
 }
 
-/// What would order the accesses of a race.
+/// How to order the accesses of a race.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Remedy {
@@ -76,7 +76,9 @@ impl Race {
                 let apart = if is_one_device { Scope::Device } else { Scope::System };
                 if one.min(two) < apart { Remedy::Scope(apart) } else { Remedy::Atomic }
             }
-            (Some(_), None) | (None, Some(_)) if a.what == What::Update || b.what == What::Update => {
+            (Some(_), None) | (None, Some(_))
+                if a.what == AccessKind::Update || b.what == AccessKind::Update =>
+            {
                 Remedy::Atomic
             }
             _ if a.at == b.at => Remedy::SyncWarp,

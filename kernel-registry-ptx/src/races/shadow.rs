@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::clock::Place;
-use super::what::What;
+use super::kind::AccessKind;
 use crate::order::Scope;
 
 /// Accesses that are remembered of a word at most, of each kind. Without races and beyond one warp there's one.
@@ -25,7 +25,7 @@ pub(crate) struct Access {
     pub bytes: u8,
     /// The scope of a strong access.
     pub strong: Option<Scope>,
-    pub what: What,
+    pub what: AccessKind,
     /// The value that a store wrote, if it's known.
     pub value: Option<u32>,
 }

@@ -184,7 +184,7 @@ impl Block {
             last = last.max(arrival.clocks.into_iter().max().unwrap_or(0));
         }
         for warp in &self.warps {
-            // Who has ended has arrived with all that it did.
+            // A thread that has ended counts as arrived.
             for lane in each(warp.ended) {
                 add_distinct(&mut distinct, &warp.lanes[lane].known);
                 last = last.max(warp.lanes[lane].clock);

@@ -10,8 +10,8 @@ use super::shadow::{Access, Shadow, WORDS};
 
 const PAGE: u64 = 4 * WORDS as u64;
 
-/// Compares an access to a range with what is remembered, which then remembers it, too. Returns the accesses with which it
-/// races, of each page one, with their addresses.
+/// Compares an access to a range with earlier accesses, and records it. Returns at most one racing access for each page, with
+/// its address.
 pub(crate) fn touch(
     shadow: &mut Shadow,
     range: &Range<u64>,
@@ -58,9 +58,9 @@ pub(crate) fn touch(
 mod tests {
     use super::*;
     use crate::races::clock::{Place, Work};
-    use crate::races::what::What;
+    use crate::races::kind::AccessKind;
 
-    fn access(number: u32, what: What) -> Access {
+    fn access(number: u32, what: AccessKind) -> Access {
         let grid = Work { stream: number, number: 0 };
         Access { at: Place { grid, block: 0, warp: 0 }, lanes: 1, clock: 1, what, ..Access::default() }
     }
@@ -72,16 +72,16 @@ mod tests {
         let touch_by = |shadow: &mut Shadow, number, what, known: &Knowledge| {
             touch(shadow, &range, access(number, what), known, &devices).len()
         };
-        assert_eq!(touch_by(&mut shadow, 1, What::Write, &known), 0);
+        assert_eq!(touch_by(&mut shadow, 1, AccessKind::Write, &known), 0);
         assert_eq!(shadow.made(&(0..100)).len(), 2, "only the ends have words");
         // A page that is made later has the access, and others are compared with the range.
         assert_eq!(shadow.word(5 * WORDS as u64).writes.iter().count(), 1);
-        assert_eq!(touch_by(&mut shadow, 2, What::Read, &known), 4);
+        assert_eq!(touch_by(&mut shadow, 2, AccessKind::Read, &known), 4);
         known.add_ended(Work { stream: 1, number: 0 });
-        assert_eq!(touch_by(&mut shadow, 3, What::Read, &known), 0);
-        assert!(touch_by(&mut shadow, 4, What::Write, &known) > 0, "the reads aren't known");
+        assert_eq!(touch_by(&mut shadow, 3, AccessKind::Read, &known), 0);
+        assert!(touch_by(&mut shadow, 4, AccessKind::Write, &known) > 0, "the reads aren't known");
         (2..5).for_each(|stream| known.add_ended(Work { stream, number: 0 }));
-        assert_eq!(touch_by(&mut shadow, 5, What::Write, &known), 0);
+        assert_eq!(touch_by(&mut shadow, 5, AccessKind::Write, &known), 0);
         assert_eq!(shadow.ranges.len(), 1, "what is known and overwritten is forgotten");
     }
 }

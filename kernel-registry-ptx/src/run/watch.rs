@@ -3,7 +3,7 @@
 use crate::address::{LOCAL_WINDOW, MOST_SHARED, Place as Address, Space};
 use crate::op::{Collective, Op};
 use crate::order::{Order, Scope, Strength};
-use crate::races::{Accesses, Place, Target, What};
+use crate::races::{AccessKind, Accesses, Place, Target};
 use crate::run::warp::{Context, Next, Split, Stopped, Warp, Watch, mask};
 use crate::slot::Address as Operand;
 use crate::types::each;
@@ -67,25 +67,25 @@ impl Warp {
         match &instruction.op {
             Op::Load { to, kind, address } => {
                 let size = kind.size() * to.len() as u64;
-                told(address, What::Read, order, size, kind.size(), None);
+                told(address, AccessKind::Read, order, size, kind.size(), None);
             }
             Op::Store { from, kind, address } => {
                 let size = kind.size() * from.len() as u64;
                 let stored =
                     |lane: usize, part: u64| self.row(context, base, from[part as usize])[lane].get();
-                told(address, What::Write, order, size, kind.size(), Some(&stored));
+                told(address, AccessKind::Write, order, size, kind.size(), Some(&stored));
             }
             Op::Atomic { kind, address, .. } => {
                 // What isn't ordered otherwise is relaxed.
                 let weak = Order { strength: Strength::Relaxed, scope: Scope::Device };
                 let order = if order.is_strong() { order } else { weak };
-                told(address, What::Update, order, kind.size(), kind.size(), None);
+                told(address, AccessKind::Update, order, kind.size(), kind.size(), None);
             }
             Op::Copy { to, from, size } => {
                 // The copy itself refuses more than a block can have.
                 let bytes = self.row(context, base, *size)[first].get().min(MOST_SHARED);
-                told(from, What::Read, Order::default(), bytes, bytes, None);
-                told(to, What::Write, Order::default(), bytes, bytes, None);
+                told(from, AccessKind::Read, Order::default(), bytes, bytes, None);
+                told(to, AccessKind::Write, Order::default(), bytes, bytes, None);
             }
             Op::Fence => watch.races.fence(at, lanes, order),
             Op::Barrier { id, waits, .. } => {
@@ -109,7 +109,7 @@ impl Warp {
 
 /// An instruction's accesses, before it's known in which spaces they are.
 struct Told<'a> {
-    what: What,
+    what: AccessKind,
     order: Order,
     size: u64,
     element: u64,

@@ -1,4 +1,4 @@
-//! Tests what `show` says of a preload: what it has, and what is no longer as recorded.
+//! Tests that `show` lists the contents of a preload, and names files that have changed since.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;

@@ -16,7 +16,7 @@ use crate::failure::Failure;
 const RACES: &str = "KERNEL_REGISTRY_SIM_RACES";
 const ORDER: &str = "KERNEL_REGISTRY_SIM_ORDER";
 
-/// What the drivers of the program and its children have noted, by their bytes in a file.
+/// Counts of the bytes that drivers of the program and its children have appended to a file.
 #[derive(Default)]
 struct Noted {
     /// Processes that have initialised the driver.

@@ -1,4 +1,4 @@
-//! What is done with races that were found.
+//! Configures the detector of races, and reports what it finds.
 
 use std::fs::OpenOptions;
 use std::io::Write;

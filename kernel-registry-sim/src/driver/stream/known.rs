@@ -16,7 +16,7 @@ use crate::driver::wait::Seq;
 pub(crate) struct Watched {
     pub(crate) races: Arc<Mutex<Races>>,
     pub(crate) host: Knowledge,
-    /// What each stream's next work knows, because earlier work of the stream did it or waited for it.
+    /// The knowledge with which each stream's next work begins: that of the work before it.
     pub(crate) streams: HashMap<Handle, Knowledge>,
     /// What was known at each recorded event.
     pub(crate) events: HashMap<(Handle, Seq), Knowledge>,

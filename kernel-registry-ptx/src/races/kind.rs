@@ -4,7 +4,7 @@ use std::fmt;
 
 /// A kind of access.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum What {
+pub enum AccessKind {
     /// A load.
     #[default]
     Read,
@@ -14,22 +14,22 @@ pub enum What {
     Update,
 }
 
-impl What {
+impl AccessKind {
     pub(crate) fn reads(self) -> bool {
-        self != What::Write
+        self != AccessKind::Write
     }
 
     pub(crate) fn writes(self) -> bool {
-        self != What::Read
+        self != AccessKind::Read
     }
 }
 
-impl fmt::Display for What {
+impl fmt::Display for AccessKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            What::Read => "reads",
-            What::Write => "writes",
-            What::Update => "updates",
+            AccessKind::Read => "reads",
+            AccessKind::Write => "writes",
+            AccessKind::Update => "updates",
         })
     }
 }
