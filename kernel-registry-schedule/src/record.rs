@@ -1,0 +1,225 @@
+//! Records of runs: written by the run, read by the search.
+
+use std::collections::BTreeSet;
+use std::fmt::{self, Display, Formatter};
+use std::str::FromStr;
+
+use crate::chooser::Choice;
+use crate::party::Party;
+use crate::plan::{Departure, Point};
+use crate::text::{ParseError, Reason, escape, number, unescape};
+
+/// What became of a run, as far as it wrote it down.
+///
+/// ```
+/// use kernel_registry_schedule::{Kind, Record};
+///
+/// let text = "choice\thost 0\t0\thost 1\thost 0\thost 1\noutcome\tdeadlock\teveryone waits\nchoice\tho";
+/// let record = Record::read(text)?;
+/// assert_eq!(record.departures()[0].to_string(), "before host 0 step 0 run host 1");
+/// assert_eq!(record.kind(), Kind::Deadlock);
+/// # Ok::<(), kernel_registry_schedule::ParseError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Record {
+    /// The choices that had more than one option.
+    pub choices: Vec<Choice>,
+    /// What was done, if the run was asked for details.
+    pub steps: Vec<Step>,
+    /// Instructions that were newly found to conflict.
+    pub points: BTreeSet<Point>,
+    /// How the run ended: its first failure, or that it passed. `None` if it crashed before it could tell.
+    pub outcome: Option<(Kind, String)>,
+    /// Number of distinct parties among the options of all choices.
+    pub parties: usize,
+}
+
+/// Something that a party did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The party.
+    pub party: Party,
+    /// What it did, for a reader.
+    pub text: String,
+    /// How many choices had been recorded before.
+    pub choices: usize,
+}
+
+/// A line of a record.
+///
+/// A run appends lines without buffering, so a crash loses at most the end of the last one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// A choice among several options.
+    Choice(Choice),
+    /// Something was done.
+    Step {
+        /// Who did it.
+        party: Party,
+        /// What was done.
+        text: String,
+    },
+    /// An instruction was newly found to conflict.
+    Point(Point),
+    /// The run ended.
+    Outcome {
+        /// How.
+        kind: Kind,
+        /// Details for a reader.
+        text: String,
+    },
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// Without a failure.
+    Passed,
+    /// Everyone waits for someone else.
+    Deadlock,
+    /// Conflicting accesses weren't ordered.
+    Race,
+    /// The test panicked or an assertion failed.
+    Failed,
+    /// A kernel or a call of the driver was faulty.
+    Fault,
+    /// The process ended without an outcome.
+    Crashed,
+    /// A limit of steps or time was exceeded.
+    Unending,
+    /// The plan was strict and couldn't be followed.
+    Misfit,
+}
+
+impl Record {
+    /// Parses the lines that a run has written.
+    ///
+    /// A last line without its newline was truncated by a crash, and is ignored. Whoever supervises the run should therefore
+    /// set `outcome` and not append an entry to the file.
+    ///
+    /// # Errors
+    ///
+    /// If a complete line is none that a run writes.
+    pub fn read(text: &str) -> Result<Record, ParseError> {
+        let mut record = Record::default();
+        let complete = text.rsplit_once('\n').map_or("", |(complete, _)| complete);
+        for (index, line) in complete.split('\n').enumerate().filter(|(_, line)| !line.is_empty()) {
+            let entry = line.parse().map_err(|reason| ParseError { line: index + 1, reason })?;
+            record.add(entry);
+        }
+        record.parties =
+            record.choices.iter().flat_map(|choice| &choice.options).collect::<BTreeSet<_>>().len();
+        Ok(record)
+    }
+
+    /// Returns how the run's schedule differs from the usual order.
+    ///
+    /// A run whose plan has these departures, and no chance, is the same run again.
+    pub fn departures(&self) -> Vec<Departure> {
+        self.choices.iter().filter_map(Choice::departure).collect()
+    }
+
+    /// Returns how the run ended.
+    pub fn kind(&self) -> Kind {
+        self.outcome.as_ref().map_or(Kind::Crashed, |(kind, _)| *kind)
+    }
+
+    fn add(&mut self, entry: Entry) {
+        match entry {
+            Entry::Choice(choice) => self.choices.push(choice),
+            Entry::Step { party, text } => self.steps.push(Step { party, text, choices: self.choices.len() }),
+            Entry::Point(point) => {
+                self.points.insert(point);
+            }
+            // A test may go on after a failure, and pass.
+            Entry::Outcome { kind, text } if matches!(self.outcome, None | Some((Kind::Passed, _))) => {
+                self.outcome = Some((kind, text));
+            }
+            Entry::Outcome { .. } => {}
+        }
+    }
+}
+
+impl Display for Entry {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Entry::Choice(Choice { party, usual, step, options }) => {
+                write!(f, "choice\t{usual}\t{step}\t{party}")?;
+                options.iter().try_for_each(|option| write!(f, "\t{option}"))
+            }
+            Entry::Step { party, text } => write!(f, "step\t{party}\t{}", escape(text)),
+            Entry::Point(Point { kernel, line }) => write!(f, "point\t{line}\t{}", escape(kernel)),
+            Entry::Outcome { kind, text } => write!(f, "outcome\t{kind}\t{}", escape(text)),
+        }
+    }
+}
+
+impl FromStr for Entry {
+    type Err = Reason;
+
+    fn from_str(line: &str) -> Result<Self, Self::Err> {
+        let fields: Vec<&str> = line.split('\t').collect();
+        Ok(match fields[..] {
+            ["choice", usual, step, party, ref options @ ..] => {
+                let options: Result<Vec<Party>, _> = options.iter().map(|option| option.parse()).collect();
+                let choice = Choice {
+                    party: party.parse()?,
+                    usual: usual.parse()?,
+                    step: number(step)?,
+                    options: options?,
+                };
+                let possible = |party| choice.options.contains(party);
+                if choice.options.len() < 2 || !possible(&choice.party) || !possible(&choice.usual) {
+                    return Err(Reason::Choice(line.to_owned()));
+                }
+                Entry::Choice(choice)
+            }
+            ["step", party, text] => Entry::Step { party: party.parse()?, text: unescape(text)? },
+            ["point", line, kernel] => Entry::Point(Point { kernel: unescape(kernel)?, line: number(line)? }),
+            ["outcome", kind, text] => Entry::Outcome { kind: kind.parse()?, text: unescape(text)? },
+            _ => return Err(Reason::Form(line.to_owned())),
+        })
+    }
+}
+
+impl Kind {
+    /// All kinds.
+    pub const ALL: [Kind; 8] = [
+        Kind::Passed,
+        Kind::Deadlock,
+        Kind::Race,
+        Kind::Failed,
+        Kind::Fault,
+        Kind::Crashed,
+        Kind::Unending,
+        Kind::Misfit,
+    ];
+
+    fn word(self) -> &'static str {
+        match self {
+            Kind::Passed => "passed",
+            Kind::Deadlock => "deadlock",
+            Kind::Race => "race",
+            Kind::Failed => "failed",
+            Kind::Fault => "fault",
+            Kind::Crashed => "crashed",
+            Kind::Unending => "unending",
+            Kind::Misfit => "misfit",
+        }
+    }
+}
+
+impl Display for Kind {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+impl FromStr for Kind {
+    type Err = Reason;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let kind = Kind::ALL.into_iter().find(|kind| kind.word() == text);
+        kind.ok_or_else(|| Reason::Kind(text.to_owned()))
+    }
+}
