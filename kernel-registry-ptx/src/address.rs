@@ -58,6 +58,11 @@ pub(crate) enum Place {
 }
 
 impl Space {
+    /// Returns whether an address of this space may be in global memory.
+    pub(crate) fn may_be_global(self) -> bool {
+        matches!(self, Self::Global | Self::Generic)
+    }
+
     #[inline]
     pub(crate) fn place(self, address: u64, frame: u64) -> Place {
         match self {

@@ -72,9 +72,11 @@ pub use error::{LaunchError, LoadError, Reason};
 pub use order::Scope;
 pub use program::{Lacking, Module, Program, Variable};
 pub use races::{AccessKind, Knowledge, Race, Races, Remedy, Side, Work};
+pub use run::explore::Group;
 pub use run::fault::{Fault, FaultKind};
 pub use run::grid::{Grid, LaunchParameters, Status};
 pub use run::memory::{Memory, MemoryFault};
+pub use run::stuck::{Stuck, Waits};
 
 /// Compiles the example in the README.
 #[cfg(doctest)]

@@ -10,6 +10,7 @@
 mod clock;
 mod compare;
 mod kind;
+mod meetings;
 mod race;
 mod shadow;
 mod threads;
@@ -27,6 +28,7 @@ pub(crate) use clock::Place;
 pub use clock::Work;
 use compare::{Devices, HOST, compare, for_each_word};
 pub use kind::AccessKind;
+use meetings::{Meeting, Meetings};
 pub use race::{Race, Remedy, Side};
 use shadow::{Access, Shadow};
 use threads::{Block, Flag, Lane, each};
@@ -51,6 +53,8 @@ pub struct Races {
     found: Vec<Race>,
     /// Each pair of instructions is reported once.
     reported: HashSet<Pair>,
+    /// The instructions before which the order matters, if they're asked for.
+    meetings: Option<Meetings>,
 }
 
 /// Two instructions, each by its source and its line.
@@ -87,6 +91,8 @@ pub(crate) struct Accesses<'a> {
     pub what: AccessKind,
     pub order: Order,
     pub line: u32,
+    /// Whether the warp has diverged.
+    pub is_diverged: bool,
     /// Returns the value of an element that a lane stores.
     pub stored: Option<&'a dyn Fn(usize, u64) -> u64>,
 }
@@ -284,9 +290,44 @@ impl Races {
         }
     }
 
+    /// Begins to find the instructions before which the order of threads matters.
+    pub fn find_meetings(&mut self) {
+        self.meetings.get_or_insert_default();
+    }
+
+    /// Returns those that were found since the last call: the kernel's name, and the line in its PTX.
+    pub fn take_meetings(&mut self) -> Vec<(String, u32)> {
+        let found = self.meetings.as_mut().map(Meetings::take).unwrap_or_default();
+        let named =
+            found.into_iter().filter_map(|(grid, line)| Some((self.works.get(&grid)?.name.clone(), line)));
+        named.collect()
+    }
+
+    /// A thread of a grid reads a word again and again, at this line.
+    pub(crate) fn polls(&mut self, grid: Work, line: u32) {
+        if let Some(meetings) = &mut self.meetings {
+            meetings.note(grid, line);
+        }
+    }
+
+    fn meet(&mut self, accesses: &Accesses<'_>) {
+        let Accesses { at, line, what, .. } = *accesses;
+        let (Some(meetings), Some(work)) = (&mut self.meetings, self.works.get(&at.grid)) else { return };
+        let lanes = if accesses.is_diverged { accesses.lanes } else { 0 };
+        let space = (accesses.target == Target::Shared).then_some((at.grid, at.block));
+        for lane in each(accesses.lanes) {
+            for_each_word(accesses.addresses[lane], accesses.size, |word, _| {
+                meetings.add((space, word), &Meeting { at, lanes, line, what }, &work.begins);
+            });
+        }
+    }
+
     /// Some lanes access memory: compares each access with those that the memory remembers.
     pub(crate) fn access(&mut self, accesses: &Accesses<'_>) {
         let at = accesses.at;
+        if self.meetings.is_some() && accesses.order.is_strong() {
+            self.meet(accesses);
+        }
         let Races { works, global, flags, devices, host, shown, by_host, .. } = self;
         let Some(Block { warps, shared, flags: own, .. }) =
             works.get_mut(&at.grid).and_then(|work| work.blocks.get_mut(&at.block))

@@ -8,10 +8,11 @@ use crate::error::LaunchError;
 use crate::program::Module;
 use crate::races::{Knowledge, Races, Work};
 use crate::run::block::{Barrier, Block};
+use crate::run::explore::Explored;
 use crate::run::fault::Fault;
 use crate::run::memory::Memory;
 use crate::run::schedule::Schedule;
-use crate::run::warp::{Context, Warp, Watch};
+use crate::run::warp::{Context, Stopped, Warp, Watch};
 use crate::slot::{DYNAMIC_SHARED, GRID};
 use crate::types::{Row, row};
 
@@ -62,10 +63,10 @@ pub enum Status {
 /// Dropping it ends the launch. Registers and shared memory keep their values from one block to the next, as
 /// on a device.
 pub struct Grid {
-    module: Arc<Module>,
+    pub(crate) module: Arc<Module>,
     kernel: usize,
-    launch: LaunchParameters,
-    cluster: [u32; 3],
+    pub(crate) launch: LaunchParameters,
+    pub(crate) cluster: [u32; 3],
     /// Bytes of shared memory of a block.
     shared: u64,
     /// Bytes of local memory of a thread.
@@ -74,21 +75,23 @@ pub struct Grid {
     reserved: u64,
     /// The special registers of the grid, and the constants of the program.
     rows: Vec<Row>,
-    running: VecDeque<Cluster>,
+    pub(crate) running: VecDeque<Cluster>,
     /// Clusters that have ended and are kept to reuse their memory.
     spare: Vec<Cluster>,
     /// How many clusters have started.
     started: u64,
-    clusters: u64,
+    pub(crate) clusters: u64,
     schedule: Schedule,
     /// The grid's number in a detector of races.
-    watched: Option<Work>,
+    pub(crate) watched: Option<Work>,
+    /// Who runs next, if someone else chooses that.
+    pub(crate) explored: Option<Explored>,
 }
 
 /// A cluster: blocks that can access each other's shared memory.
-struct Cluster {
-    blocks: Vec<Block>,
-    warps: Vec<Warp>,
+pub(crate) struct Cluster {
+    pub(crate) blocks: Vec<Block>,
+    pub(crate) warps: Vec<Warp>,
     barrier: Barrier,
     /// The index of the warp that has the next turn.
     turn: usize,
@@ -156,6 +159,7 @@ impl Grid {
             started: 0,
             schedule: Schedule::default(),
             watched: None,
+            explored: None,
         })
     }
 
@@ -248,10 +252,7 @@ impl Grid {
                 progressed |= self.start(races.as_deref_mut());
             } else {
                 progressed = true;
-                if let (Some(grid), Some(races)) = (self.watched, races.as_deref_mut()) {
-                    races.end_block(grid, number(cluster.blocks[0].index, self.launch.grid));
-                }
-                self.spare.push(cluster);
+                self.retire(cluster, races.as_deref_mut());
             }
             if self.running.is_empty() {
                 self.start(races.as_deref_mut());
@@ -270,6 +271,26 @@ impl Grid {
     ) -> Result<(u64, bool), Box<Fault>> {
         let turn = self.schedule.choose(cluster.turn, cluster.warps.len());
         cluster.turn = (turn + 1) % cluster.warps.len();
+        let (ran, stopped) = self.within(cluster, turn, memory, races, |warp, context| {
+            let (ran, stopped) = warp.run::<WATCHED>(context, budget);
+            ((ran, ran > 0 && !warp.spin.is_spinning()), stopped)
+        });
+        match stopped {
+            Ok(()) => Ok(ran),
+            Err(stopped) => Err(Box::new(self.fault(cluster, turn, stopped))),
+        }
+    }
+
+    /// Calls a function with a warp of a cluster, and with everything that its instructions can access.
+    #[inline]
+    pub(crate) fn within<R>(
+        &mut self,
+        cluster: &mut Cluster,
+        turn: usize,
+        memory: &dyn Memory,
+        races: Option<&mut Races>,
+        run: impl FnOnce(&mut Warp, &mut Context<'_>) -> R,
+    ) -> R {
         let warp = &mut cluster.warps[turn];
         let block = number(cluster.blocks[warp.block].index, self.launch.grid);
         let watch = races.zip(self.watched).map(|(races, grid)| Watch { races, grid, block });
@@ -282,20 +303,22 @@ impl Grid {
             barrier: &mut cluster.barrier,
             watch,
         };
-        let (ran, stopped) = warp.run::<WATCHED>(&mut context, budget);
-        if let Err(stopped) = stopped {
-            let line = context.program.instructions[stopped.at].line;
-            return Err(Box::new(Fault {
-                kernel: context.program.functions[self.kernel].name.clone(),
-                block: context.blocks[warp.block].index,
-                thread: warp.thread(stopped.lane),
-                kind: stopped.kind,
-                line,
-                instruction: context.program.source(line).to_owned(),
-                place: context.program.place(line),
-            }));
+        run(warp, &mut context)
+    }
+
+    /// Describes a fault of a warp.
+    pub(crate) fn fault(&self, cluster: &Cluster, warp: usize, stopped: Stopped) -> Fault {
+        let (program, warp) = (self.module.program(), &cluster.warps[warp]);
+        let line = program.instructions[stopped.at].line;
+        Fault {
+            kernel: program.functions[self.kernel].name.clone(),
+            block: cluster.blocks[warp.block].index,
+            thread: warp.thread(stopped.lane),
+            kind: stopped.kind,
+            line,
+            instruction: program.source(line).to_owned(),
+            place: program.place(line),
         }
-        Ok((ran, ran > 0 && !warp.spin.is_spinning()))
     }
 
     /// Starts a cluster if there is room for one. Returns whether it did.
@@ -304,19 +327,35 @@ impl Grid {
     /// CPU's caches. If a warp waits for a block that has room but isn't started, the block is started in a
     /// later turn.
     fn start(&mut self, races: Option<&mut Races>) -> bool {
-        let size = self.cluster.iter().product::<u32>();
-        let room = (self.launch.resident / size).max(1) as usize;
-        if self.started == self.clusters || self.running.len() >= room {
+        if self.started == self.clusters || self.running.len() >= self.room() {
             return false;
         }
+        self.start_cluster(self.schedule.cluster(self.started, self.clusters), races);
+        true
+    }
+
+    /// Returns how many clusters have room.
+    pub(crate) fn room(&self) -> usize {
+        let size = self.cluster.iter().product::<u32>();
+        (self.launch.resident / size).max(1) as usize
+    }
+
+    pub(crate) fn start_cluster(&mut self, index: u64, races: Option<&mut Races>) {
         let mut cluster = self.spare.pop().unwrap_or_else(|| self.make());
-        self.place(&mut cluster, self.schedule.cluster(self.started, self.clusters));
+        self.place(&mut cluster, index);
         if let (Some(grid), Some(races)) = (self.watched, races) {
             races.start_block(grid, number(cluster.blocks[0].index, self.launch.grid));
         }
         self.running.push_back(cluster);
         self.started += 1;
-        true
+    }
+
+    /// Keeps a cluster that has ended for the next one.
+    pub(crate) fn retire(&mut self, cluster: Cluster, races: Option<&mut Races>) {
+        if let (Some(grid), Some(races)) = (self.watched, races) {
+            races.end_block(grid, number(cluster.blocks[0].index, self.launch.grid));
+        }
+        self.spare.push(cluster);
     }
 
     fn make(&self) -> Cluster {
@@ -359,7 +398,7 @@ fn position(index: u64, sizes: [u32; 3]) -> [u32; 3] {
 }
 
 /// Returns the index of the element with these coordinates.
-fn number([x, y, z]: [u32; 3], sizes: [u32; 3]) -> u32 {
+pub(crate) fn number([x, y, z]: [u32; 3], sizes: [u32; 3]) -> u32 {
     x.wrapping_add(sizes[0].wrapping_mul(y.wrapping_add(sizes[1].wrapping_mul(z))))
 }
 

@@ -37,6 +37,11 @@ impl Spin {
         self.cycle = None;
     }
 
+    /// Returns whether the last instruction had an effect.
+    pub(crate) fn had_effect(&self) -> bool {
+        self.changed == self.now
+    }
+
     /// Returns whether to compare hashes at the next backward jump.
     #[inline]
     pub(crate) fn is_due(&self) -> bool {

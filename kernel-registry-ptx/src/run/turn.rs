@@ -17,7 +17,7 @@ impl Warp {
         let begun = self.spin.now;
         let end = begun + budget;
         while self.spin.now < end {
-            let Some(index) = self.choose(context) else { break };
+            let Some(index) = self.choose(context, |_, _| true) else { break };
             if let Err(stopped) = self.run_split::<WATCHED>(index, context, end) {
                 return (self.spin.now - begun, Err(stopped));
             }
@@ -25,23 +25,30 @@ impl Warp {
         (self.spin.now - begun, Ok(()))
     }
 
-    /// Chooses the split that runs next. `None` if no split can run.
-    fn choose(&mut self, context: &Context<'_>) -> Option<usize> {
+    /// Chooses the split that runs next, of those that `may_run`. `None` if no split can run.
+    #[inline]
+    pub(crate) fn choose(
+        &mut self,
+        context: &Context<'_>,
+        may_run: impl Fn(&Warp, usize) -> bool,
+    ) -> Option<usize> {
         self.wake(context);
         if self.splits.len() > 1 {
             self.merge();
         }
-        let ready = |split: &Split| split.wait == Wait::No;
-        let count = self.splits.iter().filter(|split| ready(split)).count();
-        self.timeout = if count > 1 { self.timeout + 1 } else { 0 };
-        let candidates = self.splits.iter().enumerate().filter(|(_, split)| ready(split));
-        let chosen = if self.timeout > TIMEOUT {
-            self.timeout = 0;
+        let ready = |(index, split): &(usize, &Split)| split.wait == Wait::No && may_run(self, *index);
+        let count = self.splits.iter().enumerate().filter(ready).count();
+        let timeout = if count > 1 { self.timeout + 1 } else { 0 };
+        let is_late = timeout > TIMEOUT;
+        let candidates = self.splits.iter().enumerate().filter(ready);
+        let chosen = if is_late {
             candidates.min_by_key(|(_, split)| split.ran)
         } else {
             candidates.min_by_key(|(_, split)| (usize::MAX - split.calls.len(), split.at))
         };
-        chosen.map(|(index, _)| index)
+        let chosen = chosen.map(|(index, _)| index);
+        self.timeout = if is_late { 0 } else { timeout };
+        chosen
     }
 
     fn wake(&mut self, context: &Context<'_>) {

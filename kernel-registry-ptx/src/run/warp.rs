@@ -13,6 +13,7 @@ use crate::races::{Races, Work};
 use crate::run::block::{Barrier, Block};
 use crate::run::fault::FaultKind;
 use crate::run::memory::Memory;
+use crate::run::poll::Poll;
 use crate::run::spin::Spin;
 use crate::slot::{Rows, Slot};
 use crate::types::{Row, row};
@@ -36,6 +37,8 @@ pub(crate) struct Warp {
     /// How many choices in a row have left a ready split waiting.
     pub timeout: u32,
     pub spin: Spin,
+    /// The loops of groups of threads, if someone else chooses who runs.
+    pub polls: Vec<Poll>,
 }
 
 /// The state outside of a warp that the warp's instructions can access.
@@ -154,6 +157,7 @@ impl Warp {
             live: 0,
             timeout: 0,
             spin: Spin::default(),
+            polls: Vec::new(),
         }
     }
 
@@ -173,6 +177,7 @@ impl Warp {
         }];
         self.timeout = 0;
         self.spin = Spin::default();
+        self.polls.clear();
     }
 
     /// Allocates registers up to this number.

@@ -45,7 +45,7 @@ impl Warp {
     }
 
     /// Returns the lanes of a split for which the next instruction's guard is true.
-    fn guarded(&self, index: usize, context: &Context<'_>) -> u32 {
+    pub(crate) fn guarded(&self, index: usize, context: &Context<'_>) -> u32 {
         let Split { at, lanes, base, .. } = self.splits[index];
         let Some((slot, negated)) = context.program.instructions[at].guard else { return lanes };
         let row = self.row(context, base, slot);
@@ -58,10 +58,11 @@ impl Warp {
         let instruction = &context.program.instructions[number];
         let (at, order) = (self.at(watch), instruction.order);
         let first = lanes.trailing_zeros() as usize;
+        let is_diverged = self.splits.len() > 1;
         let mut told =
             |address: &Operand, what, order, size, element, stored: Option<&dyn Fn(usize, u64) -> u64>| {
                 let addresses = self.addresses(context, address, lanes, base).0;
-                let told = Told { what, order, size, element, stored, line: instruction.line };
+                let told = Told { what, order, size, element, stored, line: instruction.line, is_diverged };
                 told.access(at, lanes, &addresses, address.space, local, watch);
             };
         match &instruction.op {
@@ -115,6 +116,7 @@ struct Told<'a> {
     element: u64,
     stored: Option<&'a dyn Fn(usize, u64) -> u64>,
     line: u32,
+    is_diverged: bool,
 }
 
 impl Told<'_> {
@@ -138,10 +140,21 @@ impl Told<'_> {
         });
         for (target, lanes) in [(Target::Global, global), (Target::Shared, shared)] {
             if lanes != 0 {
-                let Told { what, order, size, element, stored, line } = *self;
+                let Told { what, order, size, element, stored, line, is_diverged } = *self;
                 let addresses = &places;
-                let accesses =
-                    Accesses { at, lanes, target, addresses, size, element, what, order, line, stored };
+                let accesses = Accesses {
+                    at,
+                    lanes,
+                    target,
+                    addresses,
+                    size,
+                    element,
+                    what,
+                    order,
+                    line,
+                    is_diverged,
+                    stored,
+                };
                 watch.races.access(&accesses);
             }
         }
