@@ -14,7 +14,7 @@ use cudarc::driver::sys::{CUcontext, CUdeviceptr};
 use kernel_registry::__private_0_1::resident::{ContextId, SealedPointer as Sealed};
 use kernel_registry::{DriverUnavailable, KernelParam, PointerTo, PointerToMut};
 
-use crate::driver::{allocate_host, free_host};
+use crate::driver::{Step, allocate_host, free_host, step_of_simulator};
 use crate::sections;
 
 /// Values in host memory that the device accesses under the same address, for communication between the host
@@ -71,6 +71,8 @@ pub(crate) struct Memory {
     context: Arc<CudaContext>,
     /// The context's id at the allocation. A reset gives the context another id.
     id: ContextId,
+    /// Tells a simulated driver of accesses, whose order it may choose.
+    step: Option<Step>,
 }
 
 // SAFETY: the struct only holds an address. The types that access the memory decide which threads may.
@@ -86,7 +88,7 @@ impl Memory {
         let id = ContextId::query(context)?;
         // SAFETY: the memory has this size, and is not used yet.
         unsafe { address.cast::<u8>().write_bytes(0, bytes) };
-        Ok(Memory { address, context: context.clone(), id })
+        Ok(Memory { address, context: context.clone(), id, step: step_of_simulator() })
     }
 
     /// Returns whether the memory still exists. Resetting its context frees it.
@@ -96,7 +98,11 @@ impl Memory {
 
     /// Returns the address at an offset in bytes, on host and device.
     pub(crate) fn at<T>(&self, offset: usize) -> *mut T {
-        self.address.as_ptr().wrapping_byte_add(offset).cast()
+        let place = self.address.as_ptr().wrapping_byte_add(offset);
+        if let Some(step) = self.step {
+            step(place.addr());
+        }
+        place.cast()
     }
 
     /// Returns the context of the memory. Freeing the memory waits only for kernels of this context.

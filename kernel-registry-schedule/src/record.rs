@@ -1,8 +1,9 @@
 //! Records of runs: written by the run, read by the search.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
+use std::time::Duration;
 
 use crate::chooser::Choice;
 use crate::party::Party;
@@ -30,6 +31,8 @@ pub struct Record {
     pub points: BTreeSet<Point>,
     /// How the run ended: its first failure, or that it passed. `None` if it crashed before it could tell.
     pub outcome: Option<(Kind, String)>,
+    /// Names of parties for a reader, if the run was asked for details.
+    pub names: BTreeMap<Party, String>,
     /// Number of distinct parties among the options of all choices.
     pub parties: usize,
 }
@@ -59,6 +62,13 @@ pub enum Entry {
         /// What was done.
         text: String,
     },
+    /// A party has a name that says more than its number.
+    Name {
+        /// The party.
+        party: Party,
+        /// Its name for a reader.
+        name: String,
+    },
     /// An instruction was newly found to conflict.
     Point(Point),
     /// The run ended.
@@ -68,6 +78,20 @@ pub enum Entry {
         /// Details for a reader.
         text: String,
     },
+}
+
+/// The exit code of a process that its scheduler has ended, because the run had failed.
+pub const ENDED: i32 = 86;
+
+/// How the process of a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It ended with this exit code.
+    Code(i32),
+    /// A signal ended it.
+    Signal(i32),
+    /// It was killed because it ran for longer than this.
+    Late(Duration),
 }
 
 /// How a run ended.
@@ -124,10 +148,37 @@ impl Record {
         self.outcome.as_ref().map_or(Kind::Crashed, |(kind, _)| *kind)
     }
 
+    /// Returns what to call a party.
+    pub fn name(&self, party: Party) -> String {
+        self.names.get(&party).cloned().unwrap_or_else(|| party.to_string())
+    }
+
+    /// Adds the outcome that a run couldn't write itself: what its process wrote to its outputs, and how it ended.
+    ///
+    /// If the run ended its process because it had found a failure, its own outcome stays.
+    pub fn close(&mut self, end: End, output: &str) {
+        let (kind, words) = match end {
+            End::Code(ENDED) if self.outcome.is_some() => return,
+            End::Code(0) => (Kind::Passed, String::new()),
+            End::Code(code) => (Kind::Failed, format!("the process ended with code {code}")),
+            End::Signal(signal) => (Kind::Crashed, format!("signal {signal} ended the process")),
+            End::Late(longest) => {
+                (Kind::Unending, format!("the process ran for more than {} s", longest.as_secs_f32()))
+            }
+        };
+        let output = output.trim_end();
+        let separator = if words.is_empty() || output.is_empty() { "" } else { ":\n" };
+        let output = if kind == Kind::Passed { "" } else { output };
+        self.outcome = Some((kind, format!("{words}{separator}{output}")));
+    }
+
     fn add(&mut self, entry: Entry) {
         match entry {
             Entry::Choice(choice) => self.choices.push(choice),
             Entry::Step { party, text } => self.steps.push(Step { party, text, choices: self.choices.len() }),
+            Entry::Name { party, name } => {
+                self.names.insert(party, name);
+            }
             Entry::Point(point) => {
                 self.points.insert(point);
             }
@@ -148,6 +199,7 @@ impl Display for Entry {
                 options.iter().try_for_each(|option| write!(f, "\t{option}"))
             }
             Entry::Step { party, text } => write!(f, "step\t{party}\t{}", escape(text)),
+            Entry::Name { party, name } => write!(f, "name\t{party}\t{}", escape(name)),
             Entry::Point(Point { kernel, line }) => write!(f, "point\t{line}\t{}", escape(kernel)),
             Entry::Outcome { kind, text } => write!(f, "outcome\t{kind}\t{}", escape(text)),
         }
@@ -175,6 +227,7 @@ impl FromStr for Entry {
                 Entry::Choice(choice)
             }
             ["step", party, text] => Entry::Step { party: party.parse()?, text: unescape(text)? },
+            ["name", party, name] => Entry::Name { party: party.parse()?, name: unescape(name)? },
             ["point", line, kernel] => Entry::Point(Point { kernel: unescape(kernel)?, line: number(line)? }),
             ["outcome", kind, text] => Entry::Outcome { kind: kind.parse()?, text: unescape(text)? },
             _ => return Err(Reason::Form(line.to_owned())),

@@ -30,6 +30,7 @@ pub use calls::functions;
 pub use config::device::Device;
 pub use config::faults::{Fault, FaultError};
 pub use config::{Config, Deadlock};
+pub use control::explore::{Explore, Explored, explore};
 pub use control::inject::{Injected, Recording, record_calls};
 pub use control::install::{InstallError, install};
 pub use control::live::{Live, live};

@@ -65,6 +65,6 @@ pub use kernel_registry_ptx::Race;
 
 #[cfg(target_os = "linux")]
 pub use driver::{
-    Call, Config, Deadlock, Device, Fault, FaultError, Injected, InstallError, Live, MemoryPressure,
-    Recording, functions, install, leave_memory, live, races, record_calls,
+    Call, Config, Deadlock, Device, Explore, Explored, Fault, FaultError, Injected, InstallError, Live,
+    MemoryPressure, Recording, explore, functions, install, leave_memory, live, races, record_calls,
 };

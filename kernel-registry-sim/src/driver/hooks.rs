@@ -14,6 +14,7 @@ use super::report::texts::{self, Launcher};
 use super::result::{Answer, Code};
 use super::state::context_lock::wait_for_load;
 use super::state::current::CurrentContext;
+use super::state::explore::hosts;
 use super::state::simulator::Simulator;
 use super::watched;
 use trace::{Call, Trace};
@@ -45,6 +46,7 @@ fn call_watched(name: &'static str, body: impl FnOnce() -> Answer) -> Code {
     if Simulator::of_this_process().is_err() {
         return body().into();
     }
+    let _within = if watched::has(watched::EXPLORED) { hosts::enter(name) } else { None };
     start();
     let plan = lock().plan(name);
     if !plan.delay.is_zero() {

@@ -8,6 +8,7 @@ pub(crate) mod capture;
 pub(crate) mod context_lock;
 pub(crate) mod current;
 pub(crate) mod deadlock;
+pub(crate) mod explore;
 pub(crate) mod graph_launch;
 pub(crate) mod launch;
 pub(crate) mod load;
@@ -20,6 +21,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use self::current::CurrentContext;
+use self::explore::scheduler::Scheduler;
 use crate::driver::config::Config;
 use crate::driver::config::device;
 use crate::driver::config::races::Races;
@@ -72,6 +74,8 @@ pub(crate) struct State {
     pub(crate) wakeup: Wakeup,
     /// The detector of races, if they are looked for.
     pub(crate) watched: Option<Box<Watched>>,
+    /// Decides who goes on, if the order is chosen.
+    pub(crate) scheduler: Option<Box<Scheduler>>,
     /// The last id of a context, a capture or a wait.
     next_id: u64,
 }
@@ -147,8 +151,10 @@ impl State {
         };
         let devices = config.devices.iter().map(device).collect();
         let wakeup = Wakeup::default();
+        let scheduler = Scheduler::new();
         State {
-            watched: (config.races != Races::Off).then(Box::default),
+            watched: (config.races != Races::Off || scheduler.is_some()).then(Box::default),
+            scheduler,
             config,
             initialised: false,
             devices,

@@ -10,6 +10,9 @@ pub(crate) const HOOKS: u8 = 1;
 /// Flag: a call waits for a device.
 pub(crate) const WAITING: u8 = 2;
 
+/// Flag: a scheduler decides who goes on.
+pub(crate) const EXPLORED: u8 = 16;
+
 /// Flag: kernels have printed texts that are not written yet.
 pub(crate) const TEXTS: u8 = 4;
 /// Flag: a context has failed.

@@ -7,7 +7,8 @@ use crate::driver::result::{Answer, Code};
 use crate::driver::state::State;
 use crate::driver::state::current::CurrentContext;
 use crate::driver::state::deadlock::wait_for_device;
-use crate::driver::state::simulator::{Locked, begin, wait_for_change};
+use crate::driver::state::explore::hosts::wait_until;
+use crate::driver::state::simulator::{Locked, begin};
 use crate::driver::state::worker::after_turn;
 use crate::driver::wait::WaitReason;
 
@@ -30,12 +31,9 @@ fn create(context: &Out<Handle>, flags: u32, ordinal: i32) -> Answer {
 /// Waits until all work of a context that was submitted before this call is done.
 pub(crate) fn synchronize(mut state: Locked, context: Handle) -> Answer<Locked> {
     let last = state.streams.last;
-    let is_busy = |state: &State| {
-        state.streams.iter().any(|(_, stream)| stream.context == context && !stream.has_done(last))
-    };
-    while is_busy(&state) {
-        state = wait_for_change(state);
-    }
+    state = wait_until(state, move |state| {
+        state.streams.iter().all(|(_, stream)| stream.context != context || stream.has_done(last))
+    });
     state.host_saw_all(|stream| stream.context == context);
     state.sound(context)?;
     Ok(state)

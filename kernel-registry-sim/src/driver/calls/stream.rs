@@ -7,7 +7,8 @@ use crate::driver::result::{Answer, Code};
 use crate::driver::state::Context;
 use crate::driver::state::current::CurrentContext;
 use crate::driver::state::deadlock::wait_for_device;
-use crate::driver::state::simulator::{Locked, begin, begin_with, wait_for_change};
+use crate::driver::state::explore::hosts::wait_until;
+use crate::driver::state::simulator::{Locked, begin, begin_with};
 use crate::driver::stream::queue::{Order, Stream, Until, Work};
 use crate::driver::wait::{Seq, WaitReason};
 
@@ -43,9 +44,7 @@ const EXTERNAL: u32 = 1;
 /// Waits until a stream has done all work up to the position `seq`.
 pub(crate) fn wait(mut state: Locked, stream: Handle, seq: Seq) -> Answer<Locked> {
     let context = state.streams.get(stream)?.context;
-    while !state.streams.has_done(stream, seq) {
-        state = wait_for_change(state);
-    }
+    state = wait_until(state, move |state| state.streams.has_done(stream, seq));
     state.host_saw(stream, seq);
     state.sound(context)?;
     Ok(state)

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kernel_registry_image::Signature;
-use kernel_registry_ptx::{Fault, FaultKind, Grid, Knowledge, LaunchParameters, Races, Status, Work};
+use kernel_registry_ptx::{Fault, FaultKind, Grid, Group, Knowledge, LaunchParameters, Races, Status, Work};
 
 use super::shape::Launch;
 use crate::driver::memory::blocks::{Block, Kind, Shared};
@@ -148,28 +148,60 @@ impl Execution {
     }
 
     pub(crate) fn step(&mut self, view: &View<'_>) -> Step {
-        // A panic of the interpreter becomes a driver error. Otherwise the program would wait forever.
-        let step = || match &self.watched {
+        let step = caught(|| match &self.watched {
             Some((races, _)) => self.grid.step_watched(self.budget, view, &mut lock(races)),
             None => self.grid.step(self.budget, view),
-        };
-        let stepped = panic::catch_unwind(AssertUnwindSafe(step));
-        let Ok(status) = stepped else {
-            return Step::Fault {
-                code: Code::UNKNOWN,
-                words: "the interpreter panicked, which is a defect of it; report it with the kernel".into(),
-            };
-        };
-        match status {
-            Status::Done => Step::Done,
-            Status::Running { progressed } => {
-                self.budget = if progressed { BUDGET } else { SHORT_BUDGET };
-                Step::Running { progressed }
-            }
-            Status::Fault(fault) => {
-                Step::Fault { code: error_code(&fault.kind), words: with_source_name(*fault) }
-            }
+        });
+        if let Step::Running { progressed } = step {
+            self.budget = if progressed { BUDGET } else { SHORT_BUDGET };
         }
+        step
+    }
+
+    /// Runs in an order that is chosen, before the first step.
+    pub(crate) fn explore(&mut self, is_visible: impl Fn(u32) -> bool) {
+        self.grid.explore(is_visible);
+    }
+
+    pub(crate) fn as_grid(&self) -> &Grid {
+        &self.grid
+    }
+
+    pub(crate) fn grid(&mut self) -> &mut Grid {
+        &mut self.grid
+    }
+
+    /// Gives room to so many blocks at most, as beside another kernel.
+    pub(crate) fn limit(&mut self, blocks: u64) {
+        self.most = self.most.map(|most| most.min(blocks));
+        self.set_room(blocks);
+    }
+
+    /// Starts a block, in a chosen order.
+    pub(crate) fn start_block(&mut self, block: u32, view: &View<'_>) -> Step {
+        let races = self.watched.as_ref().map(|(races, _)| races.clone()).unwrap_or_default();
+        caught(|| self.grid.start_block(block, view, &mut lock(&races)))
+    }
+
+    /// Lets threads go on, in a chosen order.
+    pub(crate) fn advance(&mut self, group: Group, view: &View<'_>) -> Step {
+        let races = self.watched.as_ref().map(|(races, _)| races.clone()).unwrap_or_default();
+        caught(|| self.grid.advance(group, view, &mut lock(&races)))
+    }
+}
+
+/// Runs a part of a kernel. A panic of the interpreter becomes a driver error. Otherwise the program would wait forever.
+fn caught(run: impl FnOnce() -> Status) -> Step {
+    match panic::catch_unwind(AssertUnwindSafe(run)) {
+        Ok(Status::Done) => Step::Done,
+        Ok(Status::Running { progressed }) => Step::Running { progressed },
+        Ok(Status::Fault(fault)) => {
+            Step::Fault { code: error_code(&fault.kind), words: with_source_name(*fault) }
+        }
+        Err(_) => Step::Fault {
+            code: Code::UNKNOWN,
+            words: "the interpreter panicked, which is a defect of it; report it with the kernel".into(),
+        },
     }
 }
 

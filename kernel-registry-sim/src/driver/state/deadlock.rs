@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use super::State;
 use super::current::CurrentContext;
-use super::simulator::{Locked, wait_for_change};
+use super::explore::hosts;
+use super::simulator::Locked;
 use crate::driver::clock;
 use crate::driver::config::Deadlock;
 use crate::driver::handles::Handle;
@@ -52,11 +53,10 @@ pub(crate) fn wait_until(
     let waiting = Waiting { call, thread, context, device, until, because, reported: false, gave_up: None };
     state.waiting.insert(id, waiting);
     watched::set(watched::WAITING, true);
-    while state.streams.is_busy(device, until)
-        && state.waiting.get(&id).is_some_and(|waiting| waiting.gave_up.is_none())
-    {
-        state = wait_for_change(state);
-    }
+    state = hosts::wait_until(state, move |state| {
+        let gave_up = state.waiting.get(&id).is_none_or(|waiting| waiting.gave_up.is_some());
+        gave_up || !state.streams.is_busy(device, until)
+    });
     let waiting = state.waiting.remove(&id);
     watched::set(watched::WAITING, !state.waiting.is_empty());
     let Some(words) = waiting.and_then(|waiting| waiting.gave_up) else {

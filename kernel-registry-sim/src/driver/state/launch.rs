@@ -7,8 +7,9 @@ use kernel_registry_ptx::MOST_LOCAL;
 
 use super::State;
 use super::deadlock::wait_for_device;
+use super::explore::hosts::wait_until;
 use super::load::load;
-use super::simulator::{Locked, wait_for_change};
+use super::simulator::Locked;
 use crate::driver::handles::Handle;
 use crate::driver::launch::shape::{Launch, Shape};
 use crate::driver::load::image::Kernel;
@@ -54,9 +55,10 @@ pub(crate) fn launch(
     if let Some((device, because)) = state.grows_stack(function)? {
         state = wait_for_device(state, device, "cuLaunchKernel", because)?;
     }
-    while state.streams.get(stream)?.queue.len() >= QUEUE {
-        state = wait_for_change(state);
-    }
+    state = wait_until(state, move |state| {
+        state.streams.get(stream).map_or(true, |stream| stream.queue.len() < QUEUE)
+    });
+    state.streams.get(stream)?;
     state.not_implied(stream)?;
     let behind = state.launch_behind(function, stream)?;
     state.submit(stream, work, behind)?;

@@ -121,11 +121,11 @@ impl State {
     }
 
     /// Reports what the detector has found since the last time.
-    fn report_races(&mut self) {
+    pub(crate) fn report_races(&mut self) {
         let Some(watched) = &mut self.watched else { return };
         let found = lock(&watched.races).take();
-        for race in &found {
-            self.config.races.report(race);
+        if self.scheduler.is_none() {
+            found.iter().for_each(|race| self.config.races.report(race));
         }
         watched.found.extend(found);
     }

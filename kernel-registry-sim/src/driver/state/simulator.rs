@@ -76,6 +76,11 @@ impl Simulator {
         if FORKED.load(Ordering::Relaxed) { Err(Code::NOT_INITIALIZED) } else { Ok(Simulator::get()) }
     }
 
+    /// Returns whether the driver of this process was initialised.
+    pub(crate) fn is_initialised() -> bool {
+        INITIALISED.load(Ordering::Relaxed)
+    }
+
     /// Notes that child processes that are forked from now on cannot use the driver.
     pub(crate) fn note_initialised() {
         INITIALISED.store(true, Ordering::Relaxed);

@@ -4,7 +4,9 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::simulator::{Locked, Simulator, wait_for_change};
+use super::explore::hosts::wait_until;
+use super::explore::{self, scheduler};
+use super::simulator::{Locked, Simulator};
 use super::{State, deadlock};
 use crate::driver::caller::arguments::HostFunction;
 use crate::driver::clock;
@@ -29,6 +31,11 @@ pub(crate) fn start(simulator: &'static Simulator) -> Answer {
     }
     if !state.initialised {
         Simulator::note_initialised();
+        let is_explored = state.scheduler.is_some();
+        if is_explored {
+            explore::start();
+        }
+        let run = move || if is_explored { scheduler::run() } else { run() };
         thread::Builder::new().spawn(run).map_err(|_| Code::OPERATING_SYSTEM)?;
         state.initialised = true;
         state.config.races.note(Noted::Begun);
@@ -87,13 +94,11 @@ fn run() {
 }
 
 /// Waits for the end of the current turn. After it, no kernel uses memory that was freed before this call.
-pub(crate) fn after_turn(mut state: Locked) {
+pub(crate) fn after_turn(state: Locked) {
     // Wakes the worker thread even if there is no work, so that it unmaps freed pages.
     state.wakeup.notify();
     let turn = state.turns;
-    while state.in_turn && state.turns == turn {
-        state = wait_for_change(state);
-    }
+    drop(wait_until(state, move |state| !state.in_turn || state.turns != turn));
 }
 
 fn pause(mut state: Locked) -> Locked {
@@ -125,7 +130,7 @@ struct Turn {
 
 impl State {
     /// Does the work at the head of a stream, if the work can begin now. Returns whether the next work may begin too.
-    fn advance(&mut self, handle: Handle) -> bool {
+    pub(crate) fn advance(&mut self, handle: Handle) -> bool {
         let Ok(stream) = self.streams.get(handle) else { return false };
         let Some(item) = stream.queue.front() else { return false };
         if !matches!(item.state, Doing::Waiting) || !self.can_begin(stream, item) {
@@ -144,7 +149,7 @@ impl State {
         work.is_some_and(|work| self.perform(handle, work))
     }
 
-    fn can_begin(&self, stream: &Stream, item: &Item) -> bool {
+    pub(crate) fn can_begin(&self, stream: &Stream, item: &Item) -> bool {
         let is_behind = item.behind.is_some_and(|behind| self.streams.is_busy(stream.device, behind.until));
         !is_behind
             && !self.streams.waits_for_others(stream, item)
@@ -179,6 +184,9 @@ impl State {
         match Execution::new(launch, device, order, &self.memory) {
             Ok(mut execution) => {
                 chance.into_iter().for_each(|seed| execution.shuffle(seed));
+                if let Some(scheduler) = &self.scheduler {
+                    execution.explore(scheduler.visible(&launch.kernel().name));
+                }
                 if let Some((known, (races, number))) = watched {
                     execution.watch(races, (number, device as u32), known);
                     unwatched = execution.watched().is_none();
@@ -284,21 +292,28 @@ impl State {
     fn end_turn(&mut self, turn: Turn, step: Step) -> bool {
         let Ok(stream) = self.streams.get_mut(turn.stream) else { return true };
         let Some(item) = stream.queue.front_mut().filter(|item| item.seq == turn.seq) else { return true };
+        item.state = Doing::Running(turn.execution);
+        if matches!(step, Step::Running { progressed: true }) {
+            stream.still_since = clock::now();
+        }
+        self.end_step(turn.stream, step)
+    }
+
+    /// Ends the kernel at the head of a stream if it's done. Returns whether it made progress.
+    pub(crate) fn end_step(&mut self, handle: Handle, step: Step) -> bool {
         match step {
-            Step::Running { progressed } => {
-                item.state = Doing::Running(turn.execution);
-                if progressed {
-                    stream.still_since = clock::now();
-                }
-                return progressed;
-            }
+            Step::Running { progressed } => return progressed,
             Step::Done => {
-                let work = turn.execution.watched();
-                self.streams.pop(turn.stream);
-                self.work_ended(turn.stream, work);
+                let head = self.streams.get(handle).ok().and_then(|stream| stream.queue.front());
+                let work = match head.map(|item| &item.state) {
+                    Some(Doing::Running(execution)) => execution.watched(),
+                    _ => None,
+                };
+                self.streams.pop(handle);
+                self.work_ended(handle, work);
                 self.wakeup.notify();
             }
-            Step::Fault { code, words } => self.break_context_of(turn.stream, code, &words),
+            Step::Fault { code, words } => self.break_context_of(handle, code, &words),
         }
         true
     }

@@ -1,0 +1,213 @@
+//! Stops threads of the host at each call of the driver, and at each access to memory that kernels access meanwhile, until the
+//! scheduler lets them go on.
+
+use std::backtrace::Backtrace;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, HashMap};
+use std::thread;
+
+use kernel_registry_schedule::Party;
+
+use crate::driver::state::State;
+use crate::driver::state::simulator::{Locked, Simulator, wait_for_change};
+use crate::driver::watched;
+
+/// The condition for which a call waits.
+pub(crate) type Condition = Box<dyn Fn(&State) -> bool + Send>;
+
+/// A thread that has called the driver.
+pub(crate) struct Host {
+    /// Its rank among all threads, in the order of their creation.
+    pub(crate) number: Option<u32>,
+    pub(crate) name: Option<String>,
+    pub(crate) call: &'static str,
+    /// The line of the program with the call, if steps are described.
+    pub(crate) place: Option<String>,
+    pub(crate) condition: Option<Condition>,
+    /// Whether the thread waits for the scheduler.
+    pub(crate) is_stopped: bool,
+}
+
+impl Host {
+    pub(crate) fn party(&self) -> Option<Party> {
+        self.number.map(Party::Host)
+    }
+
+    /// Returns whether the thread looks at the same memory again and again.
+    pub(crate) fn polls(&self) -> bool {
+        self.is_stopped && self.condition.is_some() && self.call == ACCESS
+    }
+
+    pub(crate) fn can_continue(&self, state: &State) -> bool {
+        self.is_stopped && self.condition.as_ref().is_none_or(|condition| condition(state))
+    }
+}
+
+/// All such threads, by their Linux id.
+#[derive(Default)]
+pub(crate) struct Hosts {
+    pub(crate) all: BTreeMap<i32, Host>,
+    next: u32,
+}
+
+impl Hosts {
+    /// Gives new threads their numbers. All threads are at rest, so that their order is that of their creation.
+    pub(crate) fn number(&mut self) {
+        for host in self.all.values_mut().filter(|host| host.number.is_none()) {
+            host.number = Some(self.next);
+            self.next += 1;
+        }
+    }
+}
+
+thread_local! {
+    /// The steps of others at this thread's latest access, and how often it has accessed each address since.
+    static ACCESSES: RefCell<(u64, HashMap<usize, u32>)> = RefCell::default();
+    /// How many steps this thread has taken.
+    static STEPS: Cell<u64> = const { Cell::new(0) };
+    /// Whether this thread is within a call, which may itself call the driver, or does the driver's own work.
+    static IS_WITHIN: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Calls of these names only return what doesn't change, or change what only the calling thread has: no order of them matters.
+const PURE: [&str; 15] = [
+    "cuCtxGetApiVersion",
+    "cuCtxGetCurrent",
+    "cuCtxGetDevice",
+    "cuCtxGetFlags",
+    "cuCtxGetId",
+    "cuCtxGetStreamPriorityRange",
+    "cuCtxPopCurrent",
+    "cuCtxPushCurrent",
+    "cuCtxSetCurrent",
+    "cuDevice",
+    "cuDriverGetVersion",
+    "cuGetError",
+    "cuGetProcAddress",
+    "cuPointerGetAttribute",
+    "cuStreamGet",
+];
+
+/// A call in progress. Until it's dropped, calls within it aren't stopped.
+pub(crate) struct Within(());
+
+impl Drop for Within {
+    fn drop(&mut self) {
+        IS_WITHIN.set(false);
+    }
+}
+
+/// Marks the calling thread as the scheduler's own.
+pub(crate) fn belong_to_scheduler() {
+    IS_WITHIN.set(true);
+}
+
+/// Stops the calling thread before a call, until the scheduler lets it go on.
+pub(crate) fn enter(call: &'static str) -> Option<Within> {
+    if IS_WITHIN.get() || PURE.iter().any(|pure| call.starts_with(pure)) {
+        return None;
+    }
+    let state = Simulator::get().lock();
+    if state.scheduler.is_none() || !state.initialised {
+        return None;
+    }
+    IS_WITHIN.set(true);
+    drop(stop(state, Some(call), None));
+    Some(Within(()))
+}
+
+/// What stands for the name of a call.
+pub(crate) const ACCESS: &str = "an access to mapped memory";
+
+/// The name by which `kernel-registry-resident` finds [`step`].
+pub(crate) const STEP: &str = "kernelRegistrySimulatedDriverStep";
+
+/// Stops the calling thread before an access to memory that kernels access meanwhile. If it has accessed the address twice since
+/// anyone else took a step, it's polling, and goes on after the next such step.
+pub(crate) extern "C" fn step(address: usize) {
+    if !watched::has(watched::EXPLORED) || IS_WITHIN.get() {
+        return;
+    }
+    let Ok(simulator) = Simulator::of_this_process() else { return };
+    let state = simulator.lock();
+    let Some(scheduler) = &state.scheduler else { return };
+    let own = STEPS.get();
+    let others = scheduler.changes - own;
+    let accesses = ACCESSES.with_borrow_mut(|(before, accesses)| {
+        if *before != others {
+            accesses.clear();
+        }
+        *before = others;
+        let count = accesses.entry(address).or_default();
+        *count += 1;
+        *count
+    });
+    let changes: Condition = Box::new(move |state| {
+        state
+            .scheduler
+            .as_ref()
+            .is_none_or(|scheduler| scheduler.frees_polls || scheduler.changes - own > others)
+    });
+    drop(stop(state, Some(ACCESS), (accesses > 2).then_some(changes)));
+}
+
+/// Waits until a condition of the state holds. While it waits, the lock is released.
+pub(crate) fn wait_until(mut state: Locked, condition: impl Fn(&State) -> bool + Send + 'static) -> Locked {
+    if watched::has(watched::EXPLORED) && state.scheduler.is_some() {
+        return if condition(&state) { state } else { stop(state, None, Some(Box::new(condition))) };
+    }
+    while !condition(&state) {
+        state = wait_for_change(state);
+    }
+    state
+}
+
+fn stop(mut state: Locked, call: Option<&'static str>, condition: Option<Condition>) -> Locked {
+    // SAFETY: the call has no arguments, and returns the id of the calling thread.
+    let id = unsafe { libc::gettid() };
+    let Some(scheduler) = &mut state.scheduler else { return state };
+    let place = (scheduler.is_detailed && call.is_some()).then(calling_line).flatten();
+    let host = scheduler.hosts.all.entry(id).or_insert_with(|| Host {
+        number: None,
+        name: thread::current().name().map(str::to_owned),
+        call: "",
+        place: None,
+        condition: None,
+        is_stopped: true,
+    });
+    if let Some(call) = call {
+        (host.call, host.place) = (call, place);
+    }
+    (host.condition, host.is_stopped) = (condition, true);
+    let wakeup = state.wakeup.clone();
+    wakeup.notify();
+    let is_stopped = |state: &State| {
+        let hosts = state.scheduler.as_ref().map(|scheduler| &scheduler.hosts.all);
+        hosts.and_then(|hosts| hosts.get(&id)).is_some_and(|host| host.is_stopped)
+    };
+    while is_stopped(&state) {
+        state = wakeup.wait(state);
+    }
+    STEPS.set(STEPS.get() + 1);
+    state
+}
+
+/// Returns the line of the program from which the driver was called: the innermost that isn't of a library of the call.
+fn calling_line() -> Option<String> {
+    const LIBRARIES: [&str; 5] = ["kernel_registry", "cudarc::", "std::", "core::", "alloc::"];
+    const FOLDERS: [&str; 4] = ["/rustc/", "/.cargo/registry/", "nptl/", "sysdeps/"];
+    let trace = Backtrace::force_capture().to_string();
+    let mut of_library = true;
+    for line in trace.lines().map(str::trim_start) {
+        if let Some(place) = line.strip_prefix("at ") {
+            if !of_library && !FOLDERS.iter().any(|folder| place.contains(folder)) {
+                let (place, _column) = place.rsplit_once(':')?;
+                return Some(place.strip_prefix("./").unwrap_or(place).to_owned());
+            }
+        } else if let Some((_, function)) = line.split_once(": ") {
+            let function = function.trim_start_matches('<');
+            of_library = LIBRARIES.iter().any(|library| function.starts_with(library));
+        }
+    }
+    None
+}

@@ -1,0 +1,122 @@
+//! Waits until no thread of the host runs: each has stopped at a call, or is blocked by something else.
+//!
+//! Linux knows that of each thread of the process. A thread that sleeps for a time is waited for, but not long.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::linux::fs::MetadataExt;
+use std::time::{Duration, Instant};
+
+use super::hosts::Hosts;
+use crate::driver::state::simulator::Locked;
+
+/// Threads that run, or sleep, for longer than this are left alone until they call the driver.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+const TASKS: &str = "/proc/self/task";
+
+/// What a thread does that hasn't stopped at a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Doing {
+    /// It waits for another thread, without a limit of time.
+    Blocked,
+    /// It waits for something outside of the process.
+    External,
+    /// It sleeps, or waits with a limit of time.
+    Sleeps,
+    Runs,
+}
+
+/// Waits until no thread of the host runs. Returns the threads that haven't stopped at a call, and what each does.
+pub(crate) fn rest(mut state: Locked, own: i32) -> (Locked, BTreeMap<i32, Doing>) {
+    let begun = Instant::now();
+    let mut before = None;
+    loop {
+        let hosts = state.scheduler.as_ref().map(|scheduler| &scheduler.hosts);
+        let stopped = hosts.map_or(0, |hosts| hosts.all.values().filter(|host| host.is_stopped).count());
+        if fs::metadata(TASKS).is_ok_and(|tasks| tasks.st_nlink() == 3 + stopped as u64) {
+            forget_ended(&mut state, &BTreeMap::new());
+            return (state, BTreeMap::new());
+        }
+        let found = hosts.map(|hosts| observe(hosts, own)).unwrap_or_default();
+        let is_over = begun.elapsed() > PATIENCE;
+        let is_moving = |(doing, _): &(Doing, String)| *doing >= Doing::Sleeps;
+        if is_over || before.as_ref() == Some(&found) && !found.values().any(is_moving) {
+            let doing = found.into_iter().map(|(id, (doing, _))| (id, doing)).collect();
+            forget_ended(&mut state, &doing);
+            return (state, doing);
+        }
+        before = Some(found);
+        let wakeup = state.wakeup.clone();
+        state = wakeup.wait_for(state, Duration::from_micros(50));
+    }
+}
+
+/// Forgets threads that have ended.
+fn forget_ended(state: &mut Locked, others: &BTreeMap<i32, Doing>) {
+    if let Some(scheduler) = &mut state.scheduler {
+        scheduler.hosts.all.retain(|id, host| host.is_stopped || others.contains_key(id));
+    }
+}
+
+/// Returns what each thread does that hasn't stopped at a call, with how long it has run until now.
+fn observe(hosts: &Hosts, own: i32) -> BTreeMap<i32, (Doing, String)> {
+    let Ok(tasks) = fs::read_dir(TASKS) else { return BTreeMap::new() };
+    let ids = tasks.flatten().filter_map(|task| task.file_name().to_str()?.parse::<i32>().ok());
+    let is_stopped = |id: &i32| hosts.all.get(id).is_some_and(|host| host.is_stopped);
+    ids.filter(|id| *id != own && !is_stopped(id)).map(|id| (id, (doing(id), time(id)))).collect()
+}
+
+fn time(id: i32) -> String {
+    fs::read_to_string(format!("{TASKS}/{id}/schedstat")).unwrap_or_default()
+}
+
+/// Returns what a thread does, by its state and the system call that it's in.
+fn doing(id: i32) -> Doing {
+    let read = |file| fs::read_to_string(format!("{TASKS}/{id}/{file}")).unwrap_or_default();
+    // The state follows the name, which is in parentheses and can contain anything.
+    let stat = read("stat");
+    let is_asleep = stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['S', 'D', 'T', 't']));
+    if !is_asleep {
+        return Doing::Runs;
+    }
+    let call = read("syscall");
+    let mut words = call.split_whitespace();
+    let number = words.next().and_then(|number| number.parse::<i64>().ok());
+    match number {
+        // The fourth argument is the limit of time.
+        Some(libc::SYS_futex) if words.nth(3).is_some_and(|limit| limit == "0x0") => Doing::Blocked,
+        Some(libc::SYS_futex | libc::SYS_nanosleep | libc::SYS_clock_nanosleep) => Doing::Sleeps,
+        _ => Doing::External,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+
+    use super::*;
+
+    /// Returns what a thread does, when it has done that for a while.
+    fn seen(work: impl FnOnce() + Send + 'static) -> Doing {
+        let (send, receive) = mpsc::channel();
+        thread::spawn(move || {
+            // SAFETY: the call has no arguments.
+            send.send(unsafe { libc::gettid() }).unwrap();
+            work();
+        });
+        let id = receive.recv().unwrap();
+        thread::sleep(Duration::from_millis(100));
+        doing(id)
+    }
+
+    #[test]
+    fn what_threads_do_is_seen() {
+        assert_eq!(seen(|| thread::sleep(Duration::from_secs(5))), Doing::Sleeps);
+        assert_eq!(seen(|| thread::park_timeout(Duration::from_secs(5))), Doing::Sleeps);
+        assert_eq!(seen(thread::park), Doing::Blocked);
+        let end = Instant::now() + Duration::from_secs(1);
+        assert_eq!(seen(move || while Instant::now() < end {}), Doing::Runs);
+    }
+}
