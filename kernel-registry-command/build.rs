@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
 /// The packages that become shared libraries, and their dependencies in this repository.
-const CRATES: [&str; 10] = [
+const CRATES: [&str; 11] = [
     "kernel-registry-format",
     "kernel-registry-files",
     "kernel-registry-cuda",
     "kernel-registry-image",
     "kernel-registry-ptx",
+    "kernel-registry-schedule",
     "kernel-registry-sim",
     "kernel-registry-cudarc",
     "kernel-audit-rtld",

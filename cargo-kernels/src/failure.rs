@@ -173,11 +173,20 @@ pub(crate) enum Failure {
     )]
     NotOfPackage { path: PathBuf },
     #[error(
-        "{}, which the driver has named above{}",
-        many(*.races, "race"),
-        .order.map(|order| format!("; `--set ORDER={order}` repeats this order")).unwrap_or_default()
+        "{}, which the driver has named above",
+        many(*.races, "race")
     )]
-    Races { races: usize, order: Option<u32> },
+    Races { races: usize },
+    #[error(
+        "{report}\n{} shows it. KERNEL_REGISTRY_SCHEDULE={} repeats it in the same command.",
+        picture.display(),
+        schedule.display()
+    )]
+    Order { report: String, schedule: PathBuf, picture: PathBuf },
+    #[error("{reason}\nIt fails in the order of `{}`.", schedule.display())]
+    SameOrder { reason: String, schedule: PathBuf },
+    #[error("`{path}` is no schedule: {error}")]
+    NoSchedule { path: PathBuf, error: kernel_registry_schedule::ParseError },
     #[error(
         "nothing was watched for races: neither the program nor a child of it has initialised the driver of \
          `cargo kernels sim`, by `cuInit` and with the `LD_LIBRARY_PATH` that it was given"
@@ -217,6 +226,7 @@ impl Failure {
             Failure::DoesNotFit { .. } | Failure::CannotRun { .. } => 14,
             Failure::Unread { .. } => 15,
             Failure::Races { .. } => 16,
+            Failure::Order { .. } | Failure::SameOrder { .. } => 17,
             _ => 1,
         }
     }

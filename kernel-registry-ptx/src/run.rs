@@ -12,7 +12,6 @@ mod matrix;
 pub(crate) mod memory;
 mod poll;
 mod printf;
-mod schedule;
 mod spin;
 pub(crate) mod stuck;
 mod turn;

@@ -27,7 +27,6 @@ pub const FAIR: u64 = 2_000;
 /// assert_eq!(chooser.choose(&[first, second])?.party, first);
 /// assert_eq!(chooser.choose(&[first, second])?.party, second);
 /// assert_eq!(chooser.choose(&[first, second])?.party, second);
-/// chooser.finish()?;
 /// # Ok::<(), kernel_registry_schedule::Misfit>(())
 /// ```
 #[derive(Debug)]
@@ -109,18 +108,6 @@ impl Chooser {
         self.count(party, others(&sorted) > usize::from(!matches!(party, Party::Room(_))));
         let options = if sorted.len() > 1 { sorted } else { Vec::new() };
         Ok(Choice { party, usual, step, options })
-    }
-
-    /// Checks that a strict plan was followed to its end.
-    ///
-    /// # Errors
-    ///
-    /// If the plan is strict and the run never got to one of its departures.
-    pub fn finish(&self) -> Result<(), Misfit> {
-        match self.pending.values().flatten().min() {
-            Some(index) if self.strict => Err(Misfit::Unused { departure: self.departures[*index] }),
-            _ => Ok(()),
-        }
     }
 
     /// Returns whose turn it is in the usual order, which never is little room if anything else can go.

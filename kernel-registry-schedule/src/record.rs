@@ -5,9 +5,9 @@ use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::chooser::Choice;
+use crate::chooser::{Choice, Misfit};
 use crate::party::Party;
-use crate::plan::{Departure, Point};
+use crate::plan::{Departure, Plan, Point};
 use crate::text::{ParseError, Reason, escape, number, unescape};
 
 /// What became of a run, as far as it wrote it down.
@@ -153,23 +153,33 @@ impl Record {
         self.names.get(&party).cloned().unwrap_or_else(|| party.to_string())
     }
 
-    /// Adds the outcome that a run couldn't write itself: what its process wrote to its outputs, and how it ended.
+    /// Adds the outcome that a run of the plan couldn't write itself: what its process wrote to its outputs, and how it ended.
     ///
-    /// If the run ended its process because it had found a failure, its own outcome stays.
-    pub fn close(&mut self, end: End, output: &str) {
+    /// If the run ended its process because it had found a failure, its own outcome stays. A run that passed without having made
+    /// all departures of a strict plan doesn't fit it.
+    pub fn close(&mut self, end: End, output: &str, plan: &Plan) {
         let (kind, words) = match end {
             End::Code(ENDED) if self.outcome.is_some() => return,
-            End::Code(0) => (Kind::Passed, String::new()),
+            End::Code(0) => match self.unused(plan) {
+                Some(misfit) => (Kind::Misfit, misfit.to_string()),
+                None => (Kind::Passed, String::new()),
+            },
             End::Code(code) => (Kind::Failed, format!("the process ended with code {code}")),
             End::Signal(signal) => (Kind::Crashed, format!("signal {signal} ended the process")),
             End::Late(longest) => {
                 (Kind::Unending, format!("the process ran for more than {} s", longest.as_secs_f32()))
             }
         };
-        let output = output.trim_end();
+        let output = if matches!(kind, Kind::Passed | Kind::Misfit) { "" } else { output.trim_end() };
         let separator = if words.is_empty() || output.is_empty() { "" } else { ":\n" };
-        let output = if kind == Kind::Passed { "" } else { output };
         self.outcome = Some((kind, format!("{words}{separator}{output}")));
+    }
+
+    /// Returns the first departure of a strict plan that the run never got to.
+    pub fn unused(&self, plan: &Plan) -> Option<Misfit> {
+        let made = self.departures();
+        let departure = plan.departures.iter().find(|departure| !made.contains(departure));
+        departure.filter(|_| plan.strict).map(|departure| Misfit::Unused { departure: *departure })
     }
 
     fn add(&mut self, entry: Entry) {

@@ -52,27 +52,15 @@ fn departures_before_the_same_step_are_made_in_turn() {
     // After C has ended it's A's turn again, before the same step.
     assert_eq!(order, [A, C, B, B]);
     assert_eq!(choose(&[A]), A);
-    assert_eq!(chooser.finish(), Ok(()));
 }
 
 #[test]
 fn a_strict_plan_must_be_possible() {
     let impossible = departure(A, 0, C);
     let strict = Plan { strict: true, ..plan(&[impossible]) };
-    let error = Chooser::new(strict.clone()).choose(&[B, A]).unwrap_err();
+    let error = Chooser::new(strict).choose(&[B, A]).unwrap_err();
     assert_eq!(error, Misfit::NotAnOption { departure: impossible, options: vec![A, B] });
     assert!(error.to_string().contains("before host 0 step 0 run grid 0 block 0 warp 0 lane 16"), "{error}");
-
-    let chooser = Chooser::new(strict);
-    assert_eq!(chooser.finish(), Err(Misfit::Unused { departure: impossible }));
-}
-
-#[test]
-fn the_first_unused_departure_is_reported() {
-    let departures = [departure(A, 0, B), departure(C, 9, A), departure(B, 7, A), departure(A, 3, B)];
-    let mut chooser = Chooser::new(Plan { strict: true, ..plan(&departures) });
-    chooser.choose(&[A, B]).unwrap();
-    assert_eq!(chooser.finish(), Err(Misfit::Unused { departure: departures[1] }));
 }
 
 #[test]
@@ -80,7 +68,6 @@ fn a_lenient_plan_ignores_the_impossible() {
     let departures = [departure(A, 0, C), departure(A, 0, B), departure(B, 5, A)];
     let mut chooser = Chooser::new(plan(&departures));
     assert_eq!(chooser.choose(&[A, B]).unwrap().party, B);
-    assert_eq!(chooser.finish(), Ok(()));
 }
 
 #[test]

@@ -15,7 +15,7 @@ fn record(lines: &str) -> Record {
 fn a_process_that_ended_has_an_outcome() {
     let closed = |lines: &str, end, output: &str| {
         let mut record = record(lines);
-        record.close(end, output);
+        record.close(end, output, &Plan::default());
         record.outcome.unwrap()
     };
     assert_eq!(closed("", End::Code(0), "fine\n"), (Kind::Passed, String::new()));
@@ -29,6 +29,18 @@ fn a_process_that_ended_has_an_outcome() {
     let own = closed("outcome\tdeadlock\teveryone waits\n", End::Code(ENDED), "left: 1");
     assert_eq!(own, (Kind::Deadlock, "everyone waits".to_owned()));
     assert_eq!(closed("", End::Code(ENDED), "").0, Kind::Failed, "the program itself has used the code");
+}
+
+#[test]
+fn a_run_that_never_got_to_a_departure_does_not_fit() {
+    let [made, unused] = [4, 9].map(|step| Departure { before: Party::Host(0), step, run: Party::Host(1) });
+    let plan = Plan { departures: vec![made, unused], strict: true, ..Plan::default() };
+    let mut record = record("choice\thost 0\t4\thost 1\thost 0\thost 1\n");
+    record.close(End::Code(0), "fine", &plan);
+    let words = "the run ended before it got to `before host 0 step 9 run host 1`".to_owned();
+    assert_eq!(record.outcome, Some((Kind::Misfit, words)));
+    record.close(End::Code(0), "fine", &Plan { strict: false, ..plan });
+    assert_eq!(record.kind(), Kind::Passed);
 }
 
 #[test]

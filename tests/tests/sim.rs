@@ -306,23 +306,52 @@ fn races_are_found_from_outside() {
     assert!(said.contains("Remedy: call `__syncthreads()` between both"), "{said}");
     let (code, said) = run(&["--races"], "right_barrier");
     assert_eq!(code, Some(0), "{said}");
-    assert!(said.ends_with("no race was found, in one order: `--orders 100` tries others"), "{said}");
+    assert!(said.ends_with("no race was found, in one order: `--explore 1000` tries others"), "{said}");
 
     // A program that uses no driver passes for no other reason.
     let output = sim(&["--races"], &["true"]);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("nothing was watched for races"), "{}", text(&output.stderr));
+}
 
+#[test]
+fn orders_are_explored_from_outside() {
+    let folder = scratch_folder();
+    let run = |variables: &[(&str, &str)], options: &[&str], kernel: &str| {
+        let words = of_corpus(kernel);
+        let mut command = command(options, &words.each_ref().map(String::as_str));
+        let output = command.current_dir(&folder).envs(variables.iter().copied()).output().unwrap();
+        (output.status.code(), text(&output.stderr).to_owned())
+    };
     // In the usual order a flag orders the accesses by chance.
-    assert_eq!(run(&["--races"], "wrong_ring").0, Some(0));
-    let (code, said) = run(&["--races", "--orders", "30"], "wrong_ring");
-    assert_eq!(code, Some(16), "{said}");
-    let repeated = said.rsplit("`--set ORDER=").next().and_then(|rest| rest.split('`').next()).unwrap();
-    let order = format!("ORDER={repeated}");
+    assert_eq!(run(&[], &["--races"], "wrong_ring").0, Some(0));
+    let (code, said) = run(&[], &["--explore", "100"], "wrong_ring");
+    assert_eq!(code, Some(17), "{said}");
+    let choice =
+        "kernel `wrong_ring`, block 1, warp 0 goes before step 2 of kernel `wrong_ring`, block 0, warp 0";
+    assert!(said.contains("RACE: race on global memory") && said.contains(choice), "{said}");
+    let picture = fs::read_to_string(folder.join("python3.svg")).unwrap();
+    assert!(picture.starts_with("<svg") && picture.contains("wrong_ring"), "{picture}");
+
+    // The file repeats the order, and says so when the program isn't the same.
+    let again = [("KERNEL_REGISTRY_SCHEDULE", "python3.schedule")];
     for _ in 0..3 {
-        assert_eq!(run(&["--races", "--set", &order], "wrong_ring").0, Some(16), "{order}");
+        let (code, said) = run(&again, &["--explore", "1"], "wrong_ring");
+        assert_eq!(code, Some(17), "{said}");
+        assert!(
+            said.contains("RACE: ") && said.contains("It fails in the order of `python3.schedule`"),
+            "{said}"
+        );
     }
-    let (code, said) = run(&["--races", "--orders", "10"], "right_ring");
+    let (code, said) = run(&again, &["--explore", "1"], "right_barrier");
+    assert_eq!(code, Some(17), "{said}");
+    assert!(said.contains("the schedule doesn't fit: the program has changed"), "{said}");
+
+    let (code, said) = run(&[], &["--explore", "100"], "right_barrier");
     assert_eq!(code, Some(0), "{said}");
-    assert!(said.ends_with("it succeeded in 10 orders by chance, and no race was found"), "{said}");
+    assert!(said.contains("it succeeded in all ") && said.ends_with(" schedules there are"), "{said}");
+    let output = sim(&["--explore", "10"], &["true"]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    let output = sim(&["--explore", "10"], &["sh", "-c", "exit 3"]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
 }

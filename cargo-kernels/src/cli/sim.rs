@@ -9,7 +9,7 @@ The program and its children find the simulated driver as libcuda.so and libcuda
 with cargo, in the target directory of the package here, or in ~/.cache. Options override the variables
 `KERNEL_REGISTRY_SIM_*`. NVIDIA's runtime API (cudaMalloc) does not work on it.
 
-Exit codes: those of the program; 16 if it succeeded and has races; 127 if there is none of that name, 126 if it cannot be run, 2 wrong usage, 9 the driver
+Exit codes: those of the program; 16 if it succeeded and has races; 17 if it fails in an order that `--explore` tried; 127 if there is none of that name, 126 if it cannot be run, 2 wrong usage, 9 the driver
 could not be built, 1 anything else";
 
 #[derive(Args)]
@@ -31,9 +31,9 @@ pub(crate) struct Sim {
     #[arg(long)]
     pub(crate) races: bool,
 
-    /// Run the program so many times, until one fails or has races, with the warps of its kernels in another order by chance each time
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) orders: Option<u32>,
+    /// Run the program in up to so many orders of its threads, streams, blocks and warps, until it fails, hangs or races in one
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) explore: Option<u64>,
 
     /// Set `KERNEL_REGISTRY_SIM_NAME`, as in `--set ARCH=80`; can be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]

@@ -2,9 +2,10 @@
 //!
 //! kernel-registry-command builds the driver as a shared library, and puts it into a folder where the loader looks. The driver lacks
 //! functions that are newer than the simulated version. `about` describes it in a sentence. Then the program replaces this process,
-//! so that exit code and signals are the program's. Only `runs`, for races and several orders, waits for it.
+//! so that exit code and signals are the program's. Only `runs`, for races, and `explore`, for several orders, wait for it.
 
 mod about;
+mod explore;
 mod runs;
 
 use std::env;
@@ -50,8 +51,11 @@ pub(crate) fn run(options: &Sim) -> Result<(), Failure> {
     terminal::say(format_args!("SIMULATED: {}", about::sentence(&driver).map_err(refused)?));
 
     command.env("LD_LIBRARY_PATH", library_path(&folder));
-    if options.races || options.orders.is_some() {
-        return runs::run(options, program, &mut command);
+    if let Some(schedules) = options.explore {
+        return explore::run(options, schedules, program, &mut command);
+    }
+    if options.races {
+        return runs::run(program, &mut command);
     }
     let error = command.exec();
     Err(Shared::NotRun { program: program.clone(), source: error }.into())

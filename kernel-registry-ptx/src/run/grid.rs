@@ -11,10 +11,12 @@ use crate::run::block::{Barrier, Block};
 use crate::run::explore::Explored;
 use crate::run::fault::Fault;
 use crate::run::memory::Memory;
-use crate::run::schedule::Schedule;
 use crate::run::warp::{Context, Stopped, Warp, Watch};
 use crate::slot::{DYNAMIC_SHARED, GRID};
 use crate::types::{Row, row};
+
+/// How many instructions a warp runs in a turn.
+const TURN: u64 = 1024;
 
 /// The parameters of a launch.
 #[derive(Clone, Debug)]
@@ -81,7 +83,6 @@ pub struct Grid {
     /// How many clusters have started.
     started: u64,
     pub(crate) clusters: u64,
-    schedule: Schedule,
     /// The grid's number in a detector of races.
     pub(crate) watched: Option<Work>,
     /// Who runs next, if someone else chooses that.
@@ -157,7 +158,6 @@ impl Grid {
             running: VecDeque::new(),
             spare: Vec::new(),
             started: 0,
-            schedule: Schedule::default(),
             watched: None,
             explored: None,
         })
@@ -174,12 +174,6 @@ impl Grid {
     /// `memory` must be the same in every call.
     pub fn step(&mut self, budget: u64, memory: &dyn Memory) -> Status {
         self.run::<false>(budget, memory, None)
-    }
-
-    /// Runs blocks and warps in an order by chance, the same for the same `seed`, and in short turns: what depends on an
-    /// order may show. Call this before the first step.
-    pub fn shuffle(&mut self, seed: u64) {
-        self.schedule = Schedule::by_chance(seed, self.clusters);
     }
 
     /// Begins to find races with `races`, before the first [`step_watched`](Self::step_watched). The grid is work of a stream
@@ -226,15 +220,13 @@ impl Grid {
             if left == 0 || idle >= self.running.len() {
                 return Status::Running { progressed };
             }
-            let chosen = self.schedule.choose(0, self.running.len());
-            let Some(mut cluster) = self.running.remove(chosen) else { break };
+            let Some(mut cluster) = self.running.pop_front() else { break };
             let before = left;
             for _ in 0..cluster.warps.len() {
                 if left == 0 {
                     break;
                 }
-                let turn = self.schedule.turn().min(left);
-                match self.turn::<WATCHED>(&mut cluster, turn, memory, races.as_deref_mut()) {
+                match self.turn::<WATCHED>(&mut cluster, TURN.min(left), memory, races.as_deref_mut()) {
                     Ok((ran, further)) => {
                         left -= ran;
                         progressed |= further;
@@ -269,7 +261,7 @@ impl Grid {
         memory: &dyn Memory,
         races: Option<&mut Races>,
     ) -> Result<(u64, bool), Box<Fault>> {
-        let turn = self.schedule.choose(cluster.turn, cluster.warps.len());
+        let turn = cluster.turn;
         cluster.turn = (turn + 1) % cluster.warps.len();
         let (ran, stopped) = self.within(cluster, turn, memory, races, |warp, context| {
             let (ran, stopped) = warp.run::<WATCHED>(context, budget);
@@ -330,7 +322,7 @@ impl Grid {
         if self.started == self.clusters || self.running.len() >= self.room() {
             return false;
         }
-        self.start_cluster(self.schedule.cluster(self.started, self.clusters), races);
+        self.start_cluster(self.started, races);
         true
     }
 

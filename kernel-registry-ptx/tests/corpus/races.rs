@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kernel_registry_ptx::{Grid, Knowledge, Race, Races};
+use kernel_registry_ptx::{Grid, Knowledge, Race, Races, Status};
 
 use crate::common::{Arguments, Device, launch};
 use crate::{Compiled, each};
@@ -42,12 +42,40 @@ fn races(compiled: &Compiled, kernel: &str, seed: u64) -> Vec<Race> {
     let arguments = arguments.into_iter().fold(Arguments::default(), Arguments::u64);
     let mut grid = Grid::new(&compiled.module, kernel, launch(blocks, threads, arguments.done())).unwrap();
     let mut races = Races::default();
-    if seed > 0 {
-        grid.shuffle(seed);
-    }
     grid.watch(&mut races, (0, 0), Knowledge::default());
-    compiled.finish(&mut grid, &mut races);
+    if seed == 0 {
+        compiled.finish(&mut grid, &mut races);
+    } else {
+        run_by_chance(compiled, &mut grid, &mut races, seed);
+    }
     races.take()
+}
+
+/// Runs a grid to its end. After each access, chance decides who goes on.
+fn run_by_chance(compiled: &Compiled, grid: &mut Grid, races: &mut Races, seed: u64) {
+    let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut below = |bound: usize| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (random >> 33) as usize % bound
+    };
+    grid.explore(|_| true);
+    loop {
+        let (blocks, ready) = (grid.blocks_to_start(), grid.ready(&compiled.device));
+        let chosen = below((blocks.len() + ready.len()).max(1));
+        let status = if let Some(block) = blocks.get(chosen) {
+            grid.start_block(*block, &compiled.device, races)
+        } else if let Some(group) = ready.get(chosen - blocks.len()) {
+            grid.advance(*group, &compiled.device, races)
+        } else {
+            assert!(grid.release(false) || grid.release(true), "nobody can go on: {:#?}", grid.stuck());
+            continue;
+        };
+        match status {
+            Status::Done => return,
+            Status::Running { .. } => {}
+            Status::Fault(fault) => panic!("{fault}"),
+        }
+    }
 }
 
 /// Kernels whose race shows in some orders only, because a flag orders the accesses in the others.

@@ -73,10 +73,6 @@ impl Program {
         let mut entries = Vec::new();
         let mut chooser = Chooser::new(plan.clone());
         let (kind, text) = match self.follow(&mut chooser, &plan.points, &mut entries) {
-            Ok(Kind::Passed) => match chooser.finish() {
-                Ok(()) => (Kind::Passed, String::new()),
-                Err(misfit) => (Kind::Misfit, misfit.to_string()),
-            },
             Ok(kind) => (kind, String::new()),
             Err(misfit) => (Kind::Misfit, misfit.to_string()),
         };
@@ -85,7 +81,11 @@ impl Program {
     }
 
     pub fn run(&self, plan: &Plan) -> Record {
-        Record::read(&self.text(plan)).expect("a record that was just written")
+        let mut record = Record::read(&self.text(plan)).expect("a record that was just written");
+        if let (Kind::Passed, Some(misfit)) = (record.kind(), record.unused(plan)) {
+            record.outcome = Some((Kind::Misfit, misfit.to_string()));
+        }
+        record
     }
 
     fn follow(

@@ -34,8 +34,6 @@ pub struct Config {
     pub(crate) timing: Option<Timing>,
     pub(crate) faults: Vec<Fault>,
     pub(crate) races: Races,
-    /// The number of an order by chance in which warps run.
-    pub(crate) order: Option<u64>,
 }
 
 /// The driver's reaction after it has reported a deadlock.
@@ -72,7 +70,6 @@ impl Config {
             timing: None,
             faults: Vec::new(),
             races: Races::Off,
-            order: None,
         }
     }
 
@@ -88,7 +85,6 @@ impl Config {
     /// | `FAILURES` | what a kernel's fault breaks: the `process`, or only its `context` ([contained](Config::contained)) |
     /// | `FAULTS` | [faults](Fault), separated by commas |
     /// | `JIT` | the time for [compiling](Config::jit) 1 KiB of PTX, such as `250us` |
-    /// | `ORDER` | the number of an [order by chance](Config::order) |
     /// | `RACES` | `report` to look for [races](Config::races), or the absolute path of a file that also gets a byte for each |
     /// | `TIMING` | a seed and the longest [delay](Config::timing): `42:200us` |
     ///
@@ -126,7 +122,6 @@ impl Config {
             jit: read_variable("JIT", timing::duration).unwrap_or(config.jit),
             timing: read_variable("TIMING", parse),
             faults: read_variable("FAULTS", faults).unwrap_or_default(),
-            order: read_variable("ORDER", parse),
             races: read_variable("RACES", Races::parse).unwrap_or_default(),
             ..config
         }
@@ -200,13 +195,6 @@ impl Config {
         Config { races: if races { Races::Report } else { Races::Off }, ..self }
     }
 
-    /// Runs the blocks and warps of kernels in an order by chance, and in short turns. Equal numbers give equal orders of a
-    /// kernel, and another number another one: a test that passes in many of them says more than one that passes in the usual
-    /// order. How threads of the host and kernels take turns isn't chosen.
-    pub fn order(self, number: u64) -> Self {
-        Config { order: Some(number), ..self }
-    }
-
     /// Adds a fault, which is injected from the start.
     pub fn fault(mut self, fault: Fault) -> Self {
         self.faults.push(fault);
@@ -215,7 +203,7 @@ impl Config {
 }
 
 /// The names of the environment variables, without `KERNEL_REGISTRY_SIM_`.
-const VARIABLES: [&str; 12] = [
+const VARIABLES: [&str; 11] = [
     "DEVICES",
     "ARCH",
     "PROCESSORS",
@@ -225,13 +213,16 @@ const VARIABLES: [&str; 12] = [
     "FAILURES",
     "FAULTS",
     "JIT",
-    "ORDER",
     "RACES",
     "TIMING",
 ];
 
+/// The variables of a process that another one explores.
+const OWN: [&str; 5] = ["DETAILED", "EXPLORING", "PLAN", "RECORD", "ROOM"];
+
 fn is_misspelled(name: &str) -> bool {
-    name.strip_prefix("KERNEL_REGISTRY_SIM_").is_some_and(|name| !VARIABLES.contains(&name))
+    name.strip_prefix("KERNEL_REGISTRY_SIM_")
+        .is_some_and(|name| !VARIABLES.contains(&name) && !OWN.contains(&name))
 }
 
 fn read_variable<T>(name: &str, parse: fn(&str) -> Option<T>) -> Option<T> {

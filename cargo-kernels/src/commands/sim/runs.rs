@@ -1,8 +1,8 @@
-//! Runs a program to find races, or in several orders.
+//! Runs a program to find races.
 
 use std::env;
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
@@ -10,11 +10,9 @@ use std::process::{self, Command, ExitStatus};
 
 use kernel_registry_command::{Failure as Shared, many, terminal};
 
-use crate::cli::Sim;
 use crate::failure::Failure;
 
 const RACES: &str = "KERNEL_REGISTRY_SIM_RACES";
-const ORDER: &str = "KERNEL_REGISTRY_SIM_ORDER";
 
 /// Counts of the bytes that drivers of the program and its children have appended to a file.
 #[derive(Default)]
@@ -27,67 +25,41 @@ struct Noted {
 }
 
 impl Noted {
-    /// Reads the file, and empties it.
-    fn take(file: &Path) -> Self {
+    fn read(file: &Path) -> Self {
         let bytes = fs::read(file).unwrap_or_default();
-        let _ = File::create(file);
         let count = |noted: u8| bytes.iter().filter(|byte| **byte == noted).count();
         Noted { begun: count(b'b'), races: count(b'r'), unwatched: count(b'u') }
     }
 }
 
-/// Runs the program once or in several orders, until it fails or has races.
-pub(super) fn run(options: &Sim, program: &OsStr, command: &mut Command) -> Result<(), Failure> {
+/// Runs the program, and fails if it has races.
+pub(super) fn run(program: &OsStr, command: &mut Command) -> Result<(), Failure> {
     let noted = tempfile::NamedTempFile::new().map_err(Shared::of_io(&env::temp_dir()))?;
-    if options.races {
-        command.env(RACES, noted.path());
-    }
+    command.env(RACES, noted.path());
     end_with_this_command(command);
-    let (orders, mut unwatched) = (options.orders.unwrap_or(1), 0);
-    for order in 1..=orders {
-        if options.orders.is_some() {
-            command.env(ORDER, order.to_string());
-        }
-        let failed = |source| Shared::NotRun { program: program.into(), source };
-        let status = command.status().map_err(failed)?;
-        let found = Noted::take(noted.path());
-        let again = options.orders.map(|_| order);
-        if !status.success() {
-            if let Some(order) = again {
-                terminal::say(format_args!("it failed in order {order}: `--set ORDER={order}` repeats that"));
-            }
-            drop(noted);
-            process::exit(code(status));
-        }
-        if found.races > 0 {
-            return Err(Failure::Races { races: found.races, order: again });
-        }
-        if options.races && found.begun == 0 {
-            return Err(Failure::NothingWatched);
-        }
-        unwatched += found.unwatched;
+    let failed = |source| Shared::NotRun { program: program.into(), source };
+    let status = command.status().map_err(failed)?;
+    let Noted { begun, races, unwatched } = Noted::read(noted.path());
+    if !status.success() {
+        drop(noted);
+        process::exit(code(status));
     }
-    say(options, unwatched);
-    Ok(())
-}
-
-/// Says what was found, and how much was looked at.
-fn say(options: &Sim, unwatched: usize) {
+    if races > 0 {
+        return Err(Failure::Races { races });
+    }
+    if begun == 0 {
+        return Err(Failure::NothingWatched);
+    }
     if unwatched > 0 {
         let kernels = many(unwatched, "kernel");
         terminal::say(format_args!("warning: {kernels} with clusters ran and weren't watched for races"));
     }
-    let races = if options.races { ", and no race was found" } else { "" };
-    match options.orders {
-        Some(orders) => {
-            terminal::say(format_args!("it succeeded in {} by chance{races}", many(orders as usize, "order")))
-        }
-        None => terminal::say("no race was found, in one order: `--orders 100` tries others"),
-    }
+    terminal::say("no race was found, in one order: `--explore 1000` tries others");
+    Ok(())
 }
 
 /// Lets Linux end the program when a signal ends this command, which otherwise would have become the program.
-fn end_with_this_command(command: &mut Command) {
+pub(super) fn end_with_this_command(command: &mut Command) {
     let end = || {
         // SAFETY: the call takes numbers, and only has an effect on this process.
         match unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) } {

@@ -120,11 +120,6 @@ impl Execution {
         Ok(Execution { grid, order, most, budget: BUDGET, watched: None, _barrier: barrier })
     }
 
-    /// Runs blocks and warps in an order by chance.
-    pub(crate) fn shuffle(&mut self, seed: u64) {
-        self.grid.shuffle(seed);
-    }
-
     /// Looks for races, before the first step.
     pub(crate) fn watch(&mut self, races: Arc<Mutex<Races>>, stream: (u32, u32), known: Knowledge) {
         let number = self.grid.watch(&mut lock(&races), stream, known);

@@ -177,13 +177,11 @@ impl State {
         let (watched, mut unwatched) = (known.zip(races), false);
         let Ok(stream) = self.streams.get_mut(handle) else { return };
         let device = stream.device;
-        let Some(Item { work: Work::Launch(launch), state, seq, .. }) = stream.queue.front_mut() else {
+        let Some(Item { work: Work::Launch(launch), state, .. }) = stream.queue.front_mut() else {
             return;
         };
-        let chance = self.config.order.map(|number| number.wrapping_add(*seq << 32));
         match Execution::new(launch, device, order, &self.memory) {
             Ok(mut execution) => {
-                chance.into_iter().for_each(|seed| execution.shuffle(seed));
                 if let Some(scheduler) = &self.scheduler {
                     execution.explore(scheduler.visible(&launch.kernel().name));
                 }

@@ -109,7 +109,7 @@ impl<T: Termination, F: FnOnce() -> T> Children<'_, F> {
     }
 
     /// Waits for one of the children, and returns its plan's index and its record.
-    fn wait(&self, running: &mut Vec<Child>) -> io::Result<(usize, Record)> {
+    fn wait(&self, plans: &[Plan], running: &mut Vec<Child>) -> io::Result<(usize, Record)> {
         let longest = self.settings.longest;
         loop {
             let event = |child: &Child| libc::pollfd {
@@ -132,14 +132,14 @@ impl<T: Termination, F: FnOnce() -> T> Children<'_, F> {
                 }
                 libc::waitpid(child.id, &mut status, 0);
             }
-            return Ok((child.plan, child.record(ended.is_none().then_some(longest), status)?));
+            return Ok((child.plan, child.record(plans, ended.is_none().then_some(longest), status)?));
         }
     }
 }
 
 impl Child {
     /// Reads the record of a child that has ended, and adds the outcome that it couldn't write itself.
-    fn record(&self, late: Option<Duration>, status: i32) -> io::Result<Record> {
+    fn record(&self, plans: &[Plan], late: Option<Duration>, status: i32) -> io::Result<Record> {
         let written = fs::read_to_string(&self.record).unwrap_or_default();
         let mut record = Record::read(&written).map_err(io::Error::other)?;
         let output = fs::read_to_string(&self.output).unwrap_or_default();
@@ -149,7 +149,7 @@ impl Child {
             None if libc::WIFEXITED(status) => End::Code(libc::WEXITSTATUS(status)),
             None => End::Signal(libc::WTERMSIG(status)),
         };
-        record.close(end, &output);
+        record.close(end, &output, &plans[self.plan]);
         Ok(record)
     }
 }
@@ -162,13 +162,13 @@ impl<T: Termination, F: FnOnce() -> T> Runner for Children<'_, F> {
         let mut running = Vec::new();
         for (index, plan) in plans.iter().enumerate() {
             if running.len() >= self.settings.limits.width.max(1) {
-                let (index, record) = self.wait(&mut running)?;
+                let (index, record) = self.wait(plans, &mut running)?;
                 records[index] = record;
             }
             running.push(self.start(index, plan)?);
         }
         while !running.is_empty() {
-            let (index, record) = self.wait(&mut running)?;
+            let (index, record) = self.wait(plans, &mut running)?;
             records[index] = record;
         }
         Ok(records)
