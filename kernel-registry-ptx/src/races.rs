@@ -4,7 +4,7 @@
 //! are compared, and not times. Every thread has a vector clock ([`clock`]), which barriers, fences, strong accesses,
 //! and the ends of grids pass on ([`threads`]); every word of memory remembers its last accesses ([`shadow`]).
 //!
-//! What isn't checked: accesses of the host, of matrix instructions, of `printf`, and grids with clusters. Copies by
+//! What isn't checked: stores of the host, loads of the host that aren't told of, accesses of matrix instructions, of `printf`, and grids with clusters. Copies by
 //! `cp.async` count as done by the thread that began them, at once.
 
 mod clock;
@@ -56,6 +56,9 @@ pub struct Races {
     /// The instructions before which the order matters, if they're asked for.
     meetings: Option<Meetings>,
 }
+
+/// What stands for the source of the host's accesses.
+const HOST_SOURCE: u64 = u64::MAX;
 
 /// Two instructions, each by its source and its line.
 type Pair = [(u64, u32); 2];
@@ -192,6 +195,27 @@ impl Races {
     /// Returns what kernels have shown to the host, by stores at the scope of the system.
     pub fn shown(&self) -> &Knowledge {
         &self.shown
+    }
+
+    /// The host reads global memory. That races with plain stores of kernels that haven't been shown to it.
+    pub fn read_by_host(&mut self, range: Range<u64>) {
+        let known = of_host(&self.host, &self.shown).knowledge;
+        let mut found = None;
+        for_each_word(range.start, range.end.saturating_sub(range.start), |word, bytes| {
+            let is_unknown = |write: &&Access| {
+                let shares = write.strong.is_none() && write.bytes & bytes != 0;
+                shares && !known.knows(write.at, write.lanes, write.clock)
+            };
+            let write =
+                self.global.known_word(word).and_then(|word| word.writes.iter().find(is_unknown).copied());
+            found = found.or(write.map(|write| (word * 4, write)));
+        });
+        let Some((address, write)) = found else { return };
+        let (Some(first), Some(work)) = (self.side(write), self.works.get(&write.at.grid)) else { return };
+        if self.reported.insert([(HOST_SOURCE, 0), (work.source, write.line)]) {
+            let remedy = Remedy::Release(Scope::System);
+            self.found.push(Race { is_shared: false, address, first, second: Side::of_host(), remedy });
+        }
     }
 
     /// Forgets all accesses: everything that begins later begins after them.

@@ -100,7 +100,7 @@ impl Memory {
     pub(crate) fn at<T>(&self, offset: usize) -> *mut T {
         let place = self.address.as_ptr().wrapping_byte_add(offset);
         if let Some(step) = self.step {
-            step(place.addr());
+            step(place.addr(), size_of::<T>());
         }
         place.cast()
     }

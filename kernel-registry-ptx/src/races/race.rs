@@ -90,6 +90,22 @@ impl Race {
     }
 }
 
+impl Side {
+    /// A read of the host.
+    pub(super) fn of_host() -> Self {
+        Side {
+            kernel: "the host".to_owned(),
+            block: [0; 3],
+            thread: [0; 3],
+            what: AccessKind::Read,
+            scope: None,
+            line: 0,
+            instruction: String::new(),
+            place: None,
+        }
+    }
+}
+
 impl fmt::Display for Side {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Side { kernel, block: [a, b, c], thread: [x, y, z], what, .. } = self;

@@ -114,6 +114,12 @@ impl Shadow {
         &mut self.words[self.last.1 - 1][place]
     }
 
+    /// Returns the word with this number if anyone has accessed its page.
+    pub(crate) fn known_word(&self, number: u64) -> Option<&Word> {
+        let words = &self.words[*self.pages.get(&(number / WORDS as u64))?];
+        Some(&words[number as usize % WORDS])
+    }
+
     fn page(&mut self, page: u64) -> usize {
         *self.pages.entry(page).or_insert_with(|| {
             let mut word = Word::default();

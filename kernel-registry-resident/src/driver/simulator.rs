@@ -2,8 +2,8 @@
 
 use kernel_registry::__private_0_1::resident::Driver;
 
-/// Is called before an access to this address.
-pub(crate) type Step = extern "C" fn(usize);
+/// Is called before an access to this address, to so many bytes.
+pub(crate) type Step = extern "C" fn(usize, usize);
 
 /// Returns the function if the driver is a simulated one.
 pub(crate) fn step_of_simulator() -> Option<Step> {

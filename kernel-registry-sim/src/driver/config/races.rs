@@ -53,15 +53,20 @@ impl Races {
 
     /// Reports a race, with the kernels' names as in the source.
     pub(crate) fn report(&self, race: &Race) {
-        let mut race = race.clone();
-        for side in [&mut race.first, &mut race.second] {
-            if let Some(signature) = Signature::parse(&side.kernel) {
-                side.kernel = signature.name;
-            }
-        }
-        report_at_once(&race.to_string());
+        report_at_once(&with_source_names(race).to_string());
         self.note(Noted::Race);
     }
+}
+
+/// Returns a race with the kernels' names as in the source.
+pub(crate) fn with_source_names(race: &Race) -> Race {
+    let mut race = race.clone();
+    for side in [&mut race.first, &mut race.second] {
+        if let Some(signature) = Signature::parse(&side.kernel) {
+            side.kernel = signature.name;
+        }
+    }
+    race
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use std::thread;
 
 use kernel_registry_schedule::Party;
 
+use crate::driver::launch::execution::lock;
 use crate::driver::state::State;
 use crate::driver::state::simulator::{Locked, Simulator, wait_for_change};
 use crate::driver::watched;
@@ -47,7 +48,32 @@ impl Host {
 #[derive(Default)]
 pub(crate) struct Hosts {
     pub(crate) all: BTreeMap<i32, Host>,
+    pub(crate) away: Away,
     next: u32,
+}
+
+/// A thread that wasn't waited for so often is left alone until it calls the driver.
+const OFTEN: u32 = 3;
+
+/// Threads that weren't waited for, each with how long it had run then, and how often that was since its last call.
+#[derive(Default)]
+pub(crate) struct Away(BTreeMap<i32, (String, u32)>);
+
+impl Away {
+    /// Returns whether a thread is still in the sleep in which it was seen, or is never waited for.
+    pub(crate) fn has(&self, id: i32, time: &str) -> bool {
+        self.0.get(&id).is_some_and(|(before, often)| before == time || *often >= OFTEN)
+    }
+
+    pub(crate) fn add(&mut self, id: i32, time: String) {
+        let often = self.0.get(&id).map_or(0, |(_, often)| *often);
+        self.0.insert(id, (time, often + 1));
+    }
+
+    /// A thread has called the driver.
+    pub(crate) fn remove(&mut self, id: i32) {
+        self.0.remove(&id);
+    }
 }
 
 impl Hosts {
@@ -124,7 +150,7 @@ pub(crate) const STEP: &str = "kernelRegistrySimulatedDriverStep";
 
 /// Stops the calling thread before an access to memory that kernels access meanwhile. If it has accessed the address twice since
 /// anyone else took a step, it's polling, and goes on after the next such step.
-pub(crate) extern "C" fn step(address: usize) {
+pub(crate) extern "C" fn step(address: usize, bytes: usize) {
     if !watched::has(watched::EXPLORED) || IS_WITHIN.get() {
         return;
     }
@@ -148,7 +174,10 @@ pub(crate) extern "C" fn step(address: usize) {
             .as_ref()
             .is_none_or(|scheduler| scheduler.frees_polls || scheduler.changes - own > others)
     });
-    drop(stop(state, Some(ACCESS), (accesses > 2).then_some(changes)));
+    let state = stop(state, Some(ACCESS), (accesses > 2).then_some(changes));
+    if let Some(watched) = &state.watched {
+        lock(&watched.races).read_by_host(address as u64..(address + bytes) as u64);
+    }
 }
 
 /// Waits until a condition of the state holds. While it waits, the lock is released.
@@ -166,6 +195,7 @@ fn stop(mut state: Locked, call: Option<&'static str>, condition: Option<Conditi
     // SAFETY: the call has no arguments, and returns the id of the calling thread.
     let id = unsafe { libc::gettid() };
     let Some(scheduler) = &mut state.scheduler else { return state };
+    scheduler.hosts.away.remove(id);
     let place = (scheduler.is_detailed && call.is_some()).then(calling_line).flatten();
     let host = scheduler.hosts.all.entry(id).or_insert_with(|| Host {
         number: None,

@@ -10,8 +10,14 @@ use std::time::{Duration, Instant};
 use super::hosts::Hosts;
 use crate::driver::state::simulator::Locked;
 
-/// Threads that run, or sleep, for longer than this are left alone until they call the driver.
-const PATIENCE: Duration = Duration::from_millis(50);
+/// How long threads may run before Linux is asked what they do.
+const SOON: Duration = Duration::from_micros(200);
+
+/// A thread that sleeps for longer than this isn't waited for.
+const NAP: Duration = Duration::from_millis(20);
+
+/// A thread that runs for longer than this without a call isn't waited for.
+const BUSY: Duration = Duration::from_secs(1);
 
 const TASKS: &str = "/proc/self/task";
 
@@ -32,30 +38,37 @@ pub(crate) fn rest(mut state: Locked, own: i32) -> (Locked, BTreeMap<i32, Doing>
     let begun = Instant::now();
     let mut before = None;
     loop {
-        let hosts = state.scheduler.as_ref().map(|scheduler| &scheduler.hosts);
-        let stopped = hosts.map_or(0, |hosts| hosts.all.values().filter(|host| host.is_stopped).count());
+        let Some(scheduler) = &mut state.scheduler else { return (state, BTreeMap::new()) };
+        let hosts = &mut scheduler.hosts;
+        let stopped = hosts.all.values().filter(|host| host.is_stopped).count();
         if fs::metadata(TASKS).is_ok_and(|tasks| tasks.st_nlink() == 3 + stopped as u64) {
-            forget_ended(&mut state, &BTreeMap::new());
+            hosts.all.retain(|_, host| host.is_stopped);
             return (state, BTreeMap::new());
         }
-        let found = hosts.map(|hosts| observe(hosts, own)).unwrap_or_default();
-        let is_over = begun.elapsed() > PATIENCE;
-        let is_moving = |(doing, _): &(Doing, String)| *doing >= Doing::Sleeps;
-        if is_over || before.as_ref() == Some(&found) && !found.values().any(is_moving) {
+        if begun.elapsed() < SOON {
+            // Most often the thread that went on is about to stop again, which needs no look at all of them.
+            let wakeup = state.wakeup.clone();
+            state = wakeup.wait_for(state, SOON);
+            continue;
+        }
+        let found = observe(hosts, own);
+        let here = found.iter().filter(|(id, (_, time))| !hosts.away.has(**id, time));
+        let here: BTreeMap<_, _> = here.map(|(id, seen)| (*id, seen.clone())).collect();
+        let moving: Vec<_> = here.iter().filter(|(_, (doing, _))| *doing >= Doing::Sleeps).collect();
+        let is_late = |(_, (doing, _)): &&(&i32, &(Doing, String))| {
+            begun.elapsed() > if *doing == Doing::Runs { BUSY } else { NAP }
+        };
+        let are_late = !moving.is_empty() && moving.iter().all(|its| is_late(&its));
+        if are_late || moving.is_empty() && before.as_ref() == Some(&here) {
+            let late: Vec<_> = moving.into_iter().map(|(id, (_, time))| (*id, time.clone())).collect();
+            late.into_iter().for_each(|(id, time)| hosts.away.add(id, time));
+            hosts.all.retain(|id, host| host.is_stopped || found.contains_key(id));
             let doing = found.into_iter().map(|(id, (doing, _))| (id, doing)).collect();
-            forget_ended(&mut state, &doing);
             return (state, doing);
         }
-        before = Some(found);
+        before = Some(here);
         let wakeup = state.wakeup.clone();
         state = wakeup.wait_for(state, Duration::from_micros(50));
-    }
-}
-
-/// Forgets threads that have ended.
-fn forget_ended(state: &mut Locked, others: &BTreeMap<i32, Doing>) {
-    if let Some(scheduler) = &mut state.scheduler {
-        scheduler.hosts.all.retain(|id, host| host.is_stopped || others.contains_key(id));
     }
 }
 

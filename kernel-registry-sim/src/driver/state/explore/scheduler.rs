@@ -13,6 +13,7 @@ use super::rest::{Doing as Thread, rest};
 use super::words;
 use super::{Recorder, Run};
 use crate::driver::clock;
+use crate::driver::config::races::with_source_names;
 use crate::driver::handles::Handle;
 use crate::driver::launch::execution::{Execution, Step, lock};
 use crate::driver::memory::view::View;
@@ -23,7 +24,8 @@ use crate::driver::stream::queue::{Doing, Item, Work};
 /// The longest that loops that look at a clock are given, in simulated time, before they count as stuck.
 const LONGEST: Duration = Duration::from_secs(3600);
 
-/// How long, when nothing else can be done, to wait for threads that something outside of the driver blocks.
+/// How long, when nothing else can be done, to wait for threads that something outside of the driver blocks, and half as long as for
+/// those that sleep.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// How often threads of the host that poll may look at once when nothing else can be done.
@@ -176,9 +178,13 @@ impl Idle {
         if since.elapsed() < GRACE && self.frees_polls(&mut state) {
             return state;
         }
-        let may_move = |doing: &Thread| *doing >= Thread::Sleeps;
-        let may_be_moved = !state.has_work() || others.values().any(|doing| *doing == Thread::External);
-        if others.values().any(may_move) || may_be_moved && since.elapsed() < GRACE {
+        let may_change = |doing: &Thread| match doing {
+            Thread::Runs => true,
+            Thread::Sleeps => since.elapsed() < 2 * GRACE,
+            Thread::External => since.elapsed() < GRACE,
+            Thread::Blocked => false,
+        };
+        if others.values().any(may_change) || !state.has_work() && since.elapsed() < GRACE {
             let wakeup = state.wakeup.clone();
             return wakeup.wait_for(state, Duration::from_millis(5));
         }
@@ -379,7 +385,7 @@ impl State {
             }
         }
         if let Some(race) = watched.take().first() {
-            scheduler.recorder.end(Kind::Race, race.to_string());
+            scheduler.recorder.end(Kind::Race, with_source_names(race).to_string());
         }
     }
 }
