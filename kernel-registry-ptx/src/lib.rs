@@ -76,7 +76,7 @@ pub use run::explore::Group;
 pub use run::fault::{Fault, FaultKind};
 pub use run::grid::{Grid, LaunchParameters, Status};
 pub use run::memory::{Memory, MemoryFault};
-pub use run::stuck::{Stuck, Waits};
+pub use run::stuck::{Polled, Stuck, Waits};
 
 /// Compiles the example in the README.
 #[cfg(doctest)]

@@ -105,7 +105,7 @@ fn blocks_that_wait_for_each_other_need_room() {
     let explored = explore(few(), || assert_eq!(word_after("meet", 2, &[2]), 2));
     assert!(explored.schedules > 10, "{explored}");
     let report = failure(few().little_room(true), || assert_eq!(word_after("meet", 2, &[2]), 2));
-    assert!(report.contains("stream 1 in little room goes before step "), "{report}");
+    assert!(report.contains(", with room for one block, goes before step "), "{report}");
     assert!(report.contains("1 of its blocks waits for room until another block ends"), "{report}");
 }
 
@@ -139,8 +139,8 @@ fn a_deadlock_names_everyone_who_waits() {
         "DEADLOCK: nobody can go on: thread 1 waits in cuModuleLoadData",
         "a kernel is loaded only when nothing runs on the device",
         "kernel `meet` on stream 0x",
-        "waits at `ld.relaxed.gpu.global.u32 %r1, [%rd];` for the word at 0x",
-        "to change, which is 1",
+        "waits at `ld.relaxed.gpu.global.u32 %r1, [%rd];` for a change of the word at 0x",
+        ", which is 1",
         "thread `a_deadlock_names_everyone_who_waits` waits outside of the driver",
         "It fails in the usual order",
     ] {

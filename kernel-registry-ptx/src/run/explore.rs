@@ -152,6 +152,12 @@ impl Grid {
         any
     }
 
+    /// Returns a number that changes with each effect of the grid's threads.
+    pub fn effects(&self) -> u64 {
+        let warps = self.running.iter().chain(&self.spare).flat_map(|cluster| &cluster.warps);
+        warps.map(|warp| warp.effects).sum::<u64>() + self.started
+    }
+
     /// Returns what each group of threads that hasn't ended waits for.
     pub fn stuck(&self) -> Vec<Stuck> {
         let program = self.module.program();
@@ -269,6 +275,7 @@ impl Warp {
         self.spin.now += 1;
         let next = self.execute_watched(index, context)?;
         if self.spin.had_effect() {
+            self.effects += 1;
             self.forget_polls(lanes);
         }
         if let (Next::BackEdge, Some(to)) = (&next, self.splits.get(index).map(|split| split.at))

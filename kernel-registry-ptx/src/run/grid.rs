@@ -79,9 +79,9 @@ pub struct Grid {
     rows: Vec<Row>,
     pub(crate) running: VecDeque<Cluster>,
     /// Clusters that have ended and are kept to reuse their memory.
-    spare: Vec<Cluster>,
+    pub(crate) spare: Vec<Cluster>,
     /// How many clusters have started.
-    started: u64,
+    pub(crate) started: u64,
     pub(crate) clusters: u64,
     /// The grid's number in a detector of races.
     pub(crate) watched: Option<Work>,

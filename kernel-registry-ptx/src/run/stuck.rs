@@ -7,6 +7,9 @@ use crate::program::Program;
 use crate::run::poll::Read;
 use crate::run::warp::{Wait, Warp};
 
+/// Of the words that threads read again and again, these many are named.
+const MOST: usize = 3;
+
 /// Threads of a warp that can't go on, and what they wait for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -29,17 +32,8 @@ pub struct Stuck {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Waits {
-    /// Until a value in memory changes.
-    Value {
-        /// The address, in shared memory its offset.
-        address: u64,
-        /// Whether the address is in shared memory.
-        is_shared: bool,
-        /// The value now.
-        value: u64,
-    },
-    /// Nothing: they are in a loop without end.
-    Nothing,
+    /// Until one of these words in memory changes. Without any, they are in a loop that nothing ends.
+    Change(Vec<Polled>),
     /// Until other threads of the block arrive at this barrier.
     Barrier {
         /// The number of the barrier.
@@ -53,18 +47,29 @@ pub enum Waits {
     Ready,
 }
 
+/// A word in memory that threads read again and again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Polled {
+    /// The address, in shared memory its offset.
+    pub address: u64,
+    /// Whether the address is in shared memory.
+    pub is_shared: bool,
+    /// The value now.
+    pub value: u64,
+}
+
 impl Stuck {
     pub(crate) fn new(program: &Program, warp: &Warp, index: usize, block: [u32; 3]) -> Self {
         let split = &warp.splits[index];
         let poll = warp.polls(index);
-        let read =
-            poll.and_then(|poll| poll.reads.iter().find(|read| !matches!(read.place, Place::Local(_))));
+        let read = poll.and_then(|poll| poll.reads.iter().find(|read| is_others(read)));
         let line = read.map_or(program.instructions[split.at].line, |read| read.line);
         let waits = match (split.wait, poll) {
             (Wait::Barrier { id, .. }, _) => Waits::Barrier { id },
             (Wait::Lanes, _) => Waits::Warp,
             (Wait::Cluster, _) => Waits::Cluster,
-            (Wait::No, Some(_)) => read.map_or(Waits::Nothing, waits_for),
+            (Wait::No, Some(poll)) => Waits::Change(polled(&poll.reads)),
             (Wait::No, None) => Waits::Ready,
         };
         Stuck {
@@ -78,12 +83,33 @@ impl Stuck {
     }
 }
 
-fn waits_for(read: &Read) -> Waits {
-    let (address, is_shared) = match read.place {
-        Place::Global(address) | Place::Parameter(address) | Place::Local(address) => (address, false),
-        Place::Shared(_, address) => (address, true),
-    };
-    Waits::Value { address, is_shared, value: read.value }
+/// Returns whether others can write what was read.
+fn is_others(read: &Read) -> bool {
+    matches!(read.place, Place::Global(_) | Place::Shared(..))
+}
+
+/// Returns the words that were read, each once.
+fn polled(reads: &[Read]) -> Vec<Polled> {
+    let mut words = Vec::new();
+    for read in reads {
+        let (address, is_shared) = match read.place {
+            Place::Global(address) => (address, false),
+            Place::Shared(_, address) => (address, true),
+            Place::Parameter(_) | Place::Local(_) => continue,
+        };
+        let word = Polled { address, is_shared, value: read.value };
+        if !words.contains(&word) {
+            words.push(word);
+        }
+    }
+    words
+}
+
+impl fmt::Display for Polled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let memory = if self.is_shared { " of shared memory" } else { "" };
+        write!(f, "the word at {:#x}{memory}, which is {}", self.address, self.value)
+    }
 }
 
 impl fmt::Display for Stuck {
@@ -99,14 +125,15 @@ impl fmt::Display for Stuck {
             Some(place) => write!(f, " at {place}")?,
             None => write!(f, " at `{}`", self.instruction)?,
         }
-        match self.waits {
-            Waits::Value { address, is_shared: true, value } => {
-                write!(f, " for the word at {address:#x} of shared memory to change, which is {value}")
+        match &self.waits {
+            Waits::Change(words) if words.is_empty() => f.write_str(" in a loop that nothing ends"),
+            Waits::Change(words) => {
+                f.write_str(" for a change of ")?;
+                for (index, word) in words.iter().take(MOST).enumerate() {
+                    write!(f, "{}{word}", if index > 0 { ", or of " } else { "" })?;
+                }
+                if words.len() > MOST { write!(f, ", or of {} more", words.len() - MOST) } else { Ok(()) }
             }
-            Waits::Value { address, value, .. } => {
-                write!(f, " for the word at {address:#x} to change, which is {value}")
-            }
-            Waits::Nothing => f.write_str(" in a loop that nothing ends"),
             Waits::Barrier { id } => write!(f, " for other threads of the block at barrier {id}"),
             Waits::Warp => f.write_str(" for other threads of the warp"),
             Waits::Cluster => f.write_str(" for other blocks of the cluster"),

@@ -39,6 +39,8 @@ pub(crate) struct Warp {
     pub spin: Spin,
     /// The loops of groups of threads, if someone else chooses who runs.
     pub polls: Vec<Poll>,
+    /// How many instructions had an effect, if someone else chooses who runs.
+    pub effects: u64,
 }
 
 /// The state outside of a warp that the warp's instructions can access.
@@ -158,6 +160,7 @@ impl Warp {
             timeout: 0,
             spin: Spin::default(),
             polls: Vec::new(),
+            effects: 0,
         }
     }
 

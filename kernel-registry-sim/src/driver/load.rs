@@ -3,3 +3,4 @@
 pub(crate) mod code;
 pub(crate) mod compile;
 pub(crate) mod image;
+pub(crate) mod kept;

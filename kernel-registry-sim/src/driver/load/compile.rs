@@ -5,6 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::image::{Image, Refused};
+use super::kept;
 use crate::driver::caller::arguments::JitOptions;
 use crate::driver::config::Config;
 use crate::driver::report::failures::report;
@@ -35,9 +36,9 @@ impl Compiler {
 
     /// Compiles an image for an architecture.
     pub(crate) fn compile(self, bytes: &[u8], arch: u32) -> Result<Arc<Image>, Refused> {
-        let image = Image::read(bytes, arch, self.version)?;
+        let image = kept::read(bytes, arch, self.version)?;
         self.pass_time(image.compiled);
-        Ok(Arc::new(image))
+        Ok(image)
     }
 
     fn pass_time(self, text: usize) {

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use kernel_registry_schedule::{End, Plan, Record, Runner};
 
 use super::Explore;
+use crate::driver::load::kept;
 use crate::driver::state::explore::Run;
 use crate::driver::state::simulator::Simulator;
 
@@ -25,12 +26,16 @@ pub(super) struct Children<'s, F> {
     test: Option<F>,
     number: u64,
     is_detailed: bool,
+    /// The processors that children may use.
+    processors: Vec<usize>,
 }
 
 /// A running child.
 struct Child {
     id: i32,
     handle: OwnedFd,
+    /// The processor that it has for itself.
+    processor: Option<usize>,
     begun: Instant,
     /// The index of its plan.
     plan: usize,
@@ -45,7 +50,15 @@ impl<'s, F> Children<'s, F> {
                          move everything that calls the driver into the closure";
             return Err(io::Error::other(words));
         }
-        Ok(Children { settings, folder, test: Some(test), number: 0, is_detailed: false })
+        kept::keep_in(folder);
+        Ok(Children {
+            settings,
+            folder,
+            test: Some(test),
+            number: 0,
+            is_detailed: false,
+            processors: processors(),
+        })
     }
 }
 
@@ -58,8 +71,11 @@ impl<T: Termination, F: FnOnce() -> T> Children<'_, F> {
         records.pop().ok_or_else(|| io::Error::other("a run has no record"))
     }
 
-    fn start(&mut self, index: usize, plan: &Plan) -> io::Result<Child> {
+    fn start(&mut self, index: usize, plan: &Plan, running: &[Child]) -> io::Result<Child> {
         self.number += 1;
+        kept::learn();
+        let is_used = |processor: &usize| running.iter().any(|child| child.processor == Some(*processor));
+        let processor = self.processors.iter().copied().find(|processor| !is_used(processor));
         let [record, output] =
             ["record", "output"].map(|kind| self.folder.join(format!("{}.{kind}", self.number)));
         let written = File::create(&output)?;
@@ -76,7 +92,7 @@ impl<T: Termination, F: FnOnce() -> T> Children<'_, F> {
                     is_detailed: self.is_detailed,
                     has_little_room: self.settings.has_little_room,
                 };
-                self.child(run, &written)
+                self.child(run, &written, processor)
             }
             id => {
                 // SAFETY: the call takes numbers, and returns a descriptor of the child that nothing else owns.
@@ -86,19 +102,20 @@ impl<T: Termination, F: FnOnce() -> T> Children<'_, F> {
                 }
                 // SAFETY: as above.
                 let handle = unsafe { OwnedFd::from_raw_fd(handle as i32) };
-                Ok(Child { id, handle, begun: Instant::now(), plan: index, record, output })
+                Ok(Child { id, handle, processor, begun: Instant::now(), plan: index, record, output })
             }
         }
     }
 
     /// Runs the test, in the child.
-    fn child(&mut self, run: Run, output: &File) -> ! {
+    fn child(&mut self, run: Run, output: &File, processor: Option<usize>) -> ! {
         // SAFETY: these calls take numbers. The descriptors are open.
         unsafe {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
             libc::dup2(output.as_raw_fd(), 1);
             libc::dup2(output.as_raw_fd(), 2);
         }
+        processor.into_iter().for_each(use_only);
         run.begin();
         let test = self.test.take();
         let ended = panic::catch_unwind(AssertUnwindSafe(|| test.map(|test| test().report())));
@@ -165,12 +182,37 @@ impl<T: Termination, F: FnOnce() -> T> Runner for Children<'_, F> {
                 let (index, record) = self.wait(plans, &mut running)?;
                 records[index] = record;
             }
-            running.push(self.start(index, plan)?);
+            let child = self.start(index, plan, &running)?;
+            running.push(child);
         }
         while !running.is_empty() {
             let (index, record) = self.wait(plans, &mut running)?;
             records[index] = record;
         }
         Ok(records)
+    }
+}
+
+/// Returns the processors that this process may use.
+fn processors() -> Vec<usize> {
+    // SAFETY: the type is a set of bits, for which zeros are valid, and the call gets its size.
+    let (set, found) = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        let found = libc::sched_getaffinity(0, size_of_val(&set), &mut set);
+        (set, found == 0)
+    };
+    // SAFETY: the numbers are below the size of the set.
+    let is_in = |processor: &usize| found && unsafe { libc::CPU_ISSET(*processor, &set) };
+    (0..libc::CPU_SETSIZE as usize).filter(is_in).collect()
+}
+
+/// Makes the calling thread, and those that it begins, run on one processor: threads of the test then take turns where no call of
+/// the driver orders them, and libraries that use a thread for each processor use one.
+fn use_only(processor: usize) {
+    // SAFETY: as above.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(processor, &mut set);
+        libc::sched_setaffinity(0, size_of_val(&set), &set);
     }
 }

@@ -34,9 +34,9 @@ impl Host {
         self.number.map(Party::Host)
     }
 
-    /// Returns whether the thread looks at the same memory again and again.
+    /// Returns whether the thread looks at the same thing again and again.
     pub(crate) fn polls(&self) -> bool {
-        self.is_stopped && self.condition.is_some() && self.call == ACCESS
+        self.is_stopped && self.condition.is_some() && (self.call == ACCESS || self.call.ends_with("Query"))
     }
 
     pub(crate) fn can_continue(&self, state: &State) -> bool {
@@ -44,11 +44,29 @@ impl Host {
     }
 }
 
+/// What a thread does that hasn't stopped at a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Doing {
+    /// It waits for another thread, without a limit of time.
+    Blocked,
+    /// It waits for something outside of the process.
+    External,
+    /// It waits for another thread, with a limit of time.
+    Limited,
+    /// It sleeps.
+    Sleeps,
+    Runs,
+}
+
 /// All such threads, by their Linux id.
 #[derive(Default)]
 pub(crate) struct Hosts {
     pub(crate) all: BTreeMap<i32, Host>,
     pub(crate) away: Away,
+    /// What threads did when they were last looked at that hadn't stopped, and how long they had run.
+    pub(crate) seen: BTreeMap<i32, (Doing, String)>,
+    /// The thread that went on last.
+    pub(crate) latest: Option<i32>,
     next: u32,
 }
 
@@ -77,6 +95,12 @@ impl Away {
 }
 
 impl Hosts {
+    /// Returns whether the thread that went on last hasn't stopped since.
+    pub(crate) fn goes_on(&self) -> bool {
+        let latest = self.latest.and_then(|latest| self.all.get(&latest));
+        latest.is_some_and(|host| !host.is_stopped)
+    }
+
     /// Gives new threads their numbers. All threads are at rest, so that their order is that of their creation.
     pub(crate) fn number(&mut self) {
         for host in self.all.values_mut().filter(|host| host.number.is_none()) {
@@ -87,8 +111,8 @@ impl Hosts {
 }
 
 thread_local! {
-    /// The steps of others at this thread's latest access, and how often it has accessed each address since.
-    static ACCESSES: RefCell<(u64, HashMap<usize, u32>)> = RefCell::default();
+    /// The steps of others at this thread's latest look, and how often it has looked at each address since.
+    static LOOKS: RefCell<(u64, HashMap<usize, u32>)> = RefCell::default();
     /// How many steps this thread has taken.
     static STEPS: Cell<u64> = const { Cell::new(0) };
     /// Whether this thread is within a call, which may itself call the driver, or does the driver's own work.
@@ -96,7 +120,7 @@ thread_local! {
 }
 
 /// Calls of these names only return what doesn't change, or change what only the calling thread has: no order of them matters.
-const PURE: [&str; 15] = [
+const PURE: [&str; 19] = [
     "cuCtxGetApiVersion",
     "cuCtxGetCurrent",
     "cuCtxGetDevice",
@@ -108,10 +132,14 @@ const PURE: [&str; 15] = [
     "cuCtxSetCurrent",
     "cuDevice",
     "cuDriverGetVersion",
+    "cuFuncIsLoaded",
     "cuGetError",
     "cuGetProcAddress",
+    "cuLibraryGetKernel",
+    "cuModuleGetLoadingMode",
     "cuPointerGetAttribute",
     "cuStreamGet",
+    "cuThreadExchangeStreamCaptureMode",
 ];
 
 /// A call in progress. Until it's dropped, calls within it aren't stopped.
@@ -138,8 +166,31 @@ pub(crate) fn enter(call: &'static str) -> Option<Within> {
         return None;
     }
     IS_WITHIN.set(true);
-    drop(stop(state, Some(call), None));
+    // Who asks again and again whether work is done polls.
+    let condition = call.ends_with("Query").then(|| polls(&state, call.as_ptr().addr())).flatten();
+    drop(stop(state, Some(call), condition));
     Some(Within(()))
+}
+
+/// Returns what a thread waits for that looks at something again: if it has looked twice since anyone else took a step, for the next
+/// such step.
+fn polls(state: &State, address: usize) -> Option<Condition> {
+    let own = STEPS.get();
+    let others = state.scheduler.as_ref()?.changes - own;
+    let looks = LOOKS.with_borrow_mut(|(before, looks)| {
+        if *before != others {
+            looks.clear();
+        }
+        *before = others;
+        let count = looks.entry(address).or_default();
+        *count += 1;
+        *count
+    });
+    let changes = move |state: &State| {
+        let scheduler = state.scheduler.as_ref();
+        scheduler.is_none_or(|scheduler| scheduler.frees_polls || scheduler.changes - own > others)
+    };
+    (looks > 2).then(|| Box::new(changes) as Condition)
 }
 
 /// What stands for the name of a call.
@@ -148,33 +199,15 @@ pub(crate) const ACCESS: &str = "an access to mapped memory";
 /// The name by which `kernel-registry-resident` finds [`step`].
 pub(crate) const STEP: &str = "kernelRegistrySimulatedDriverStep";
 
-/// Stops the calling thread before an access to memory that kernels access meanwhile. If it has accessed the address twice since
-/// anyone else took a step, it's polling, and goes on after the next such step.
+/// Stops the calling thread before an access to memory that kernels access meanwhile.
 pub(crate) extern "C" fn step(address: usize, bytes: usize) {
     if !watched::has(watched::EXPLORED) || IS_WITHIN.get() {
         return;
     }
     let Ok(simulator) = Simulator::of_this_process() else { return };
     let state = simulator.lock();
-    let Some(scheduler) = &state.scheduler else { return };
-    let own = STEPS.get();
-    let others = scheduler.changes - own;
-    let accesses = ACCESSES.with_borrow_mut(|(before, accesses)| {
-        if *before != others {
-            accesses.clear();
-        }
-        *before = others;
-        let count = accesses.entry(address).or_default();
-        *count += 1;
-        *count
-    });
-    let changes: Condition = Box::new(move |state| {
-        state
-            .scheduler
-            .as_ref()
-            .is_none_or(|scheduler| scheduler.frees_polls || scheduler.changes - own > others)
-    });
-    let state = stop(state, Some(ACCESS), (accesses > 2).then_some(changes));
+    let condition = polls(&state, address);
+    let state = stop(state, Some(ACCESS), condition);
     if let Some(watched) = &state.watched {
         lock(&watched.races).read_by_host(address as u64..(address + bytes) as u64);
     }
@@ -196,6 +229,7 @@ fn stop(mut state: Locked, call: Option<&'static str>, condition: Option<Conditi
     let id = unsafe { libc::gettid() };
     let Some(scheduler) = &mut state.scheduler else { return state };
     scheduler.hosts.away.remove(id);
+    scheduler.hosts.seen.remove(&id);
     let place = (scheduler.is_detailed && call.is_some()).then(calling_line).flatten();
     let host = scheduler.hosts.all.entry(id).or_insert_with(|| Host {
         number: None,

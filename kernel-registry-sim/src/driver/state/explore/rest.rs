@@ -7,7 +7,7 @@ use std::fs;
 use std::os::linux::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
-use super::hosts::Hosts;
+use super::hosts::{Doing, Hosts};
 use crate::driver::state::simulator::Locked;
 
 /// How long threads may run before Linux is asked what they do.
@@ -21,18 +21,6 @@ const BUSY: Duration = Duration::from_secs(1);
 
 const TASKS: &str = "/proc/self/task";
 
-/// What a thread does that hasn't stopped at a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Doing {
-    /// It waits for another thread, without a limit of time.
-    Blocked,
-    /// It waits for something outside of the process.
-    External,
-    /// It sleeps, or waits with a limit of time.
-    Sleeps,
-    Runs,
-}
-
 /// Waits until no thread of the host runs. Returns the threads that haven't stopped at a call, and what each does.
 pub(crate) fn rest(mut state: Locked, own: i32) -> (Locked, BTreeMap<i32, Doing>) {
     let begun = Instant::now();
@@ -40,13 +28,13 @@ pub(crate) fn rest(mut state: Locked, own: i32) -> (Locked, BTreeMap<i32, Doing>
     loop {
         let Some(scheduler) = &mut state.scheduler else { return (state, BTreeMap::new()) };
         let hosts = &mut scheduler.hosts;
-        let stopped = hosts.all.values().filter(|host| host.is_stopped).count();
-        if fs::metadata(TASKS).is_ok_and(|tasks| tasks.st_nlink() == 3 + stopped as u64) {
-            hosts.all.retain(|_, host| host.is_stopped);
-            return (state, BTreeMap::new());
+        if have_others_not_moved(hosts) {
+            hosts.all.retain(|id, host| host.is_stopped || hosts.seen.contains_key(id));
+            let doing = hosts.seen.iter().map(|(id, (doing, _))| (*id, *doing)).collect();
+            return (state, doing);
         }
-        if begun.elapsed() < SOON {
-            // Most often the thread that went on is about to stop again, which needs no look at all of them.
+        if begun.elapsed() < SOON && hosts.goes_on() {
+            // Most often the thread that went on is about to stop again, which needs no look at the others.
             let wakeup = state.wakeup.clone();
             state = wakeup.wait_for(state, SOON);
             continue;
@@ -72,12 +60,29 @@ pub(crate) fn rest(mut state: Locked, own: i32) -> (Locked, BTreeMap<i32, Doing>
     }
 }
 
+/// Returns whether all threads have stopped at a call, except for those that were blocked before and haven't run since.
+fn have_others_not_moved(hosts: &Hosts) -> bool {
+    let stopped = hosts.all.values().filter(|host| host.is_stopped).count();
+    // The folder's links are those of the file system, one for each thread, and one of these is the scheduler's.
+    let count = (stopped + hosts.seen.len()) as u64;
+    fs::metadata(TASKS).is_ok_and(|tasks| tasks.st_nlink() == 3 + count)
+        && hosts.seen.iter().all(|(id, (doing, before))| *doing != Doing::Runs && time(*id) == *before)
+}
+
 /// Returns what each thread does that hasn't stopped at a call, with how long it has run until now.
-fn observe(hosts: &Hosts, own: i32) -> BTreeMap<i32, (Doing, String)> {
+fn observe(hosts: &mut Hosts, own: i32) -> BTreeMap<i32, (Doing, String)> {
     let Ok(tasks) = fs::read_dir(TASKS) else { return BTreeMap::new() };
     let ids = tasks.flatten().filter_map(|task| task.file_name().to_str()?.parse::<i32>().ok());
     let is_stopped = |id: &i32| hosts.all.get(id).is_some_and(|host| host.is_stopped);
-    ids.filter(|id| *id != own && !is_stopped(id)).map(|id| (id, (doing(id), time(id)))).collect()
+    let ids = ids.filter(|id| *id != own && !is_stopped(id));
+    let seen = ids.map(|id| {
+        let time = time(id);
+        // Who hasn't run since is still in the same call.
+        let same = hosts.seen.get(&id).filter(|(doing, before)| *before == time && *doing != Doing::Runs);
+        (id, (same.map_or_else(|| doing(id), |(doing, _)| *doing), time))
+    });
+    hosts.seen = seen.collect();
+    hosts.seen.clone()
 }
 
 fn time(id: i32) -> String {
@@ -99,7 +104,8 @@ fn doing(id: i32) -> Doing {
     match number {
         // The fourth argument is the limit of time.
         Some(libc::SYS_futex) if words.nth(3).is_some_and(|limit| limit == "0x0") => Doing::Blocked,
-        Some(libc::SYS_futex | libc::SYS_nanosleep | libc::SYS_clock_nanosleep) => Doing::Sleeps,
+        Some(libc::SYS_futex) => Doing::Limited,
+        Some(libc::SYS_nanosleep | libc::SYS_clock_nanosleep) => Doing::Sleeps,
         _ => Doing::External,
     }
 }
@@ -127,7 +133,7 @@ mod tests {
     #[test]
     fn what_threads_do_is_seen() {
         assert_eq!(seen(|| thread::sleep(Duration::from_secs(5))), Doing::Sleeps);
-        assert_eq!(seen(|| thread::park_timeout(Duration::from_secs(5))), Doing::Sleeps);
+        assert_eq!(seen(|| thread::park_timeout(Duration::from_secs(5))), Doing::Limited);
         assert_eq!(seen(thread::park), Doing::Blocked);
         let end = Instant::now() + Duration::from_secs(1);
         assert_eq!(seen(move || while Instant::now() < end {}), Doing::Runs);

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use kernel_registry_ptx::Group;
 use kernel_registry_schedule::{Chooser, Entry, Kind, Party, Point};
 
-use super::hosts::{Host, Hosts, belong_to_scheduler};
-use super::rest::{Doing as Thread, rest};
+use super::hosts::{Doing as Thread, Host, Hosts, belong_to_scheduler};
+use super::rest::rest;
 use super::words;
 use super::{Recorder, Run};
 use crate::driver::clock;
@@ -24,8 +24,7 @@ use crate::driver::stream::queue::{Doing, Item, Work};
 /// The longest that loops that look at a clock are given, in simulated time, before they count as stuck.
 const LONGEST: Duration = Duration::from_secs(3600);
 
-/// How long, when nothing else can be done, to wait for threads that something outside of the driver blocks, and half as long as for
-/// those that sleep.
+/// How long, when nothing else can be done, to wait for threads that something outside of the driver blocks, or that sleep.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// How often threads of the host that poll may look at once when nothing else can be done.
@@ -113,10 +112,11 @@ pub(crate) fn run() -> ! {
     let own = unsafe { libc::gettid() };
     let mut state = Simulator::get().lock();
     state.watched.iter().for_each(|watched| lock(&watched.races).find_meetings());
-    let mut idle = Idle::default();
+    let (mut idle, mut others, mut may_have_moved) = (Idle::default(), BTreeMap::new(), true);
     loop {
-        let others;
-        (state, others) = rest(state, own);
+        if may_have_moved {
+            (state, others) = rest(state, own);
+        }
         if let Some(scheduler) = &mut state.scheduler {
             scheduler.hosts.number();
         }
@@ -124,16 +124,20 @@ pub(crate) fn run() -> ! {
         let options = state.options();
         if options.is_empty() {
             state = idle.wait(state, &others);
+            may_have_moved = true;
             continue;
         }
         clock::begin_step();
         state.name_all(&options);
         let Some(scheduler) = &mut state.scheduler else { continue };
-        if !mem::take(&mut scheduler.frees_polls) {
+        let frees_polls = mem::take(&mut scheduler.frees_polls);
+        let party = scheduler.choose(&options);
+        // A step of a kernel lets no thread of the host go on.
+        may_have_moved = !matches!(party, Party::Block { .. } | Party::Threads { .. });
+        state.take_step(party);
+        if !frees_polls && (may_have_moved || idle.effects != Some(state.effects())) {
             idle = Idle::default();
         }
-        let party = scheduler.choose(&options);
-        state.take_step(party);
         state.end_if_failed();
         state.wakeup.notify();
     }
@@ -142,7 +146,10 @@ pub(crate) fn run() -> ! {
 /// How long nobody could take a step.
 #[derive(Default)]
 struct Idle {
+    /// How far time has jumped, for loops that look at a clock.
     jumped: Duration,
+    /// The effects of all kernels at that time.
+    effects: Option<u64>,
     since: Option<Instant>,
     /// How often threads that poll have looked once more.
     looks: u32,
@@ -171,6 +178,7 @@ impl Idle {
         let jump = (self.jumped * 2).max(Duration::from_millis(1));
         if jump < LONGEST && state.release(true) {
             self.jumped = jump;
+            self.effects = Some(state.effects());
             clock::jump(jump);
             return state;
         }
@@ -180,8 +188,7 @@ impl Idle {
         }
         let may_change = |doing: &Thread| match doing {
             Thread::Runs => true,
-            Thread::Sleeps => since.elapsed() < 2 * GRACE,
-            Thread::External => since.elapsed() < GRACE,
+            Thread::Sleeps | Thread::Limited | Thread::External => since.elapsed() < GRACE,
             Thread::Blocked => false,
         };
         if others.values().any(may_change) || !state.has_work() && since.elapsed() < GRACE {
@@ -298,9 +305,11 @@ impl State {
         }
         match party {
             Party::Host(number) => {
-                let hosts = self.scheduler.iter_mut().flat_map(|scheduler| scheduler.hosts.all.values_mut());
-                for host in hosts.filter(|host| host.number == Some(number)) {
+                let Some(Scheduler { hosts, .. }) = self.scheduler.as_deref_mut() else { return };
+                let is_it = |(_, host): &(&i32, &mut Host)| host.number == Some(number);
+                if let Some((id, host)) = hosts.all.iter_mut().find(is_it) {
                     (host.is_stopped, host.condition) = (false, None);
+                    hosts.latest = Some(*id);
                 }
             }
             Party::Stream(number) | Party::Room(number) => {
@@ -359,6 +368,15 @@ impl State {
         if let Some(step) = step {
             self.end_step(handle, step);
         }
+    }
+
+    /// Returns a number that changes with each effect of a kernel.
+    fn effects(&mut self) -> u64 {
+        let heads = self.running_heads();
+        heads
+            .iter()
+            .map(|(handle, _)| self.with_execution(*handle, |execution, _, _| execution.as_grid().effects()))
+            .sum()
     }
 
     fn release(&mut self, timed: bool) -> bool {

@@ -6,8 +6,7 @@ use kernel_registry_image::Signature;
 use kernel_registry_ptx::{Group, Stuck, Waits};
 use kernel_registry_schedule::Party;
 
-use super::hosts::Host;
-use super::rest::Doing as Thread;
+use super::hosts::{Doing as Thread, Host};
 use crate::driver::handles::Handle;
 use crate::driver::launch::shape::Launch;
 use crate::driver::state::State;
@@ -46,13 +45,20 @@ pub(crate) fn name(state: &State, party: Party) -> String {
             let mut hosts = state.scheduler.iter().flat_map(|scheduler| scheduler.hosts.all.values());
             hosts.find(|host| host.number == Some(number)).map_or_else(|| party.to_string(), host_name)
         }
-        Party::Stream(_) | Party::Room(_) => party.to_string(),
+        Party::Stream(number) => numbered_stream(state, number),
+        Party::Room(number) => format!("{}, with room for one block,", numbered_stream(state, number)),
         Party::Block { grid, block: number } => block(grid, number),
         Party::Threads { grid, block: number, warp, lane } => {
             let threads = if lane == 0 { String::new() } else { format!(", from lane {lane} on") };
             format!("{}, warp {warp}{threads}", block(grid, number))
         }
     }
+}
+
+fn numbered_stream(state: &State, number: u32) -> String {
+    let mut numbers = state.watched.iter().flat_map(|watched| &watched.numbers);
+    let handle = numbers.find(|(_, its)| **its == number).map(|(handle, _)| *handle);
+    handle.map_or_else(|| Party::Stream(number).to_string(), stream_name)
 }
 
 fn host_name(host: &Host) -> String {
@@ -134,7 +140,7 @@ fn described(all: &[Stuck]) -> Vec<String> {
     let mut texts = Vec::new();
     // Who waits at a barrier waits for those that don't.
     let mut sorted: Vec<_> = all.iter().collect();
-    sorted.sort_by_key(|stuck| !matches!(stuck.waits, Waits::Value { .. } | Waits::Nothing));
+    sorted.sort_by_key(|stuck| !matches!(stuck.waits, Waits::Change(_)));
     for stuck in sorted {
         let same = (&stuck.waits, &stuck.place, stuck.instruction.as_str());
         if texts.len() < MOST && !seen.contains(&same) {
@@ -152,8 +158,8 @@ pub(crate) fn step(state: &mut State, party: Party) -> String {
             let mut hosts = state.scheduler.iter().flat_map(|scheduler| scheduler.hosts.all.values());
             let host = hosts.find(|host| host.number == Some(number));
             host.map_or(String::new(), |host| match host.condition {
-                Some(_) => format!("{} goes on after {}", host_name(host), call(host)),
-                None => format!("{} calls {}", host_name(host), call(host)),
+                Some(_) => format!("goes on after {}", call(host)),
+                None => call(host),
             })
         }
         Party::Stream(number) | Party::Room(number) => {
@@ -165,7 +171,7 @@ pub(crate) fn step(state: &mut State, party: Party) -> String {
             let group = Group { block, warp, lane };
             let Some(handle) = state.running_grid(grid) else { return String::new() };
             let at = state.with_execution(handle, |execution, _, _| execution.as_grid().at(group));
-            at.map_or(String::new(), |at| at.place.unwrap_or(at.instruction))
+            at.map_or(String::new(), |at| at.place.unwrap_or(at.instruction).replace('\t', " "))
         }
     }
 }
@@ -184,7 +190,7 @@ fn head_starts(state: &mut State, number: u32) -> String {
         return String::new();
     };
     let head = state.streams.get(handle).ok().and_then(|stream| stream.queue.front());
-    let work = match head.map(|item| &item.work) {
+    match head.map(|item| &item.work) {
         Some(Work::Launch(launch)) => format!("kernel `{}` starts", source_name(launch)),
         Some(Work::Copy { bytes, .. }) => format!("a copy of {bytes} bytes"),
         Some(Work::Fill { .. }) => "a fill".into(),
@@ -197,6 +203,5 @@ fn head_starts(state: &mut State, number: u32) -> String {
         }
         Some(Work::Call { .. }) => "a function of the host is called".into(),
         _ => "the next work".into(),
-    };
-    format!("{}: {work}", stream_name(handle))
+    }
 }
