@@ -183,12 +183,16 @@ pub(crate) enum Failure {
         schedule.display()
     )]
     Order { report: String, schedule: PathBuf, picture: PathBuf },
+    #[error("{report}\nIts schedule can't be written to `{path}`: {error}")]
+    OrderNotWritten { report: String, path: PathBuf, error: io::Error },
+    #[error("`{path}` is no whole schedule: its end is missing")]
+    CutSchedule { path: PathBuf },
     #[error("{reason}\nIt fails in the order of `{}`.", schedule.display())]
     SameOrder { reason: String, schedule: PathBuf },
     #[error("`{path}` is no schedule: {error}")]
     NoSchedule { path: PathBuf, error: kernel_registry_schedule::ParseError },
     #[error(
-        "nothing was watched for races: neither the program nor a child of it has initialised the driver of \
+        "nothing was watched: neither the program nor a child of it has initialised the driver of \
          `cargo kernels sim`, by `cuInit` and with the `LD_LIBRARY_PATH` that it was given"
     )]
     NothingWatched,
@@ -226,7 +230,7 @@ impl Failure {
             Failure::DoesNotFit { .. } | Failure::CannotRun { .. } => 14,
             Failure::Unread { .. } => 15,
             Failure::Races { .. } => 16,
-            Failure::Order { .. } | Failure::SameOrder { .. } => 17,
+            Failure::Order { .. } | Failure::OrderNotWritten { .. } | Failure::SameOrder { .. } => 17,
             _ => 1,
         }
     }

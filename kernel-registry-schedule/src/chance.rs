@@ -20,6 +20,8 @@ pub(crate) struct Priorities {
     choices: u64,
     /// Below all priorities that were assigned so far.
     lowest: i64,
+    /// Above all of them.
+    most: i64,
 }
 
 impl Priorities {
@@ -27,7 +29,14 @@ impl Priorities {
         let mut state = chance.seed;
         let mut change = || splitmix64(&mut state) % chance.length.max(1) + 1;
         let changes = (1..chance.depth).map(|_| change()).collect();
-        Priorities { seed: chance.seed, changes, changed: HashMap::new(), choices: 0, lowest: 0 }
+        Priorities {
+            seed: chance.seed,
+            changes,
+            changed: HashMap::new(),
+            choices: 0,
+            lowest: 0,
+            most: i64::MAX / 2,
+        }
     }
 
     /// Returns the option with the highest priority, once the changes that are due have been made.
@@ -47,6 +56,12 @@ impl Priorities {
     pub(crate) fn lower(&mut self, party: Party) {
         self.changed.insert(party, self.lowest);
         self.lowest -= 1;
+    }
+
+    /// Gives a party the highest priority of all.
+    pub(crate) fn raise(&mut self, party: Party) {
+        self.changed.insert(party, self.most);
+        self.most += 1;
     }
 
     fn highest(&self, options: &[Party]) -> Party {

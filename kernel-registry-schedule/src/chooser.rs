@@ -11,7 +11,7 @@ use crate::plan::{Departure, Plan};
 /// After this many steps in a row, a party lets the others go.
 ///
 /// Otherwise a host thread that polls, or a kernel that spins, would never see the result that it waits for.
-pub const FAIR: u64 = 2_000;
+pub const FAIR: u64 = 500;
 
 /// Decides who takes the next step, as a [`Plan`] says.
 ///
@@ -41,6 +41,8 @@ pub struct Chooser {
     last: Option<Party>,
     /// How many steps the last party took in a row although others could have gone.
     row: u64,
+    /// How many steps others have taken since each option could go.
+    waiting: HashMap<Party, u64>,
 }
 
 /// Who takes the next step, and who else could have.
@@ -79,6 +81,7 @@ impl Chooser {
             steps: HashMap::new(),
             last: None,
             row: 0,
+            waiting: HashMap::new(),
         }
     }
 
@@ -96,18 +99,32 @@ impl Chooser {
     pub fn choose(&mut self, options: &[Party]) -> Result<Choice, Misfit> {
         let mut sorted = options.to_vec();
         sorted.sort_unstable();
-        let usual = self.usual(&sorted);
+        let starved = self.starved(&sorted);
+        let usual = starved.unwrap_or_else(|| self.usual(&sorted));
         let step = self.steps.get(&usual).copied().unwrap_or(0);
         // Priorities count choices, so they're asked even if a departure overrules them.
         let by_chance = match &mut self.priorities {
-            Some(priorities) if sorted.len() > 1 => Some(priorities.choose(&sorted)),
+            Some(priorities) if sorted.len() > 1 => {
+                starved.into_iter().for_each(|party| priorities.raise(party));
+                Some(priorities.choose(&sorted))
+            }
             _ => None,
         };
         let departure = self.depart(usual, step, &sorted)?;
         let party = departure.or(by_chance).unwrap_or(usual);
+        self.waiting.remove(&party);
         self.count(party, others(&sorted) > usize::from(!matches!(party, Party::Room(_))));
         let options = if sorted.len() > 1 { sorted } else { Vec::new() };
         Ok(Choice { party, usual, step, options })
+    }
+
+    /// Returns the party that has waited longest, if that's too long: others may take turns forever.
+    fn starved(&mut self, sorted: &[Party]) -> Option<Party> {
+        self.waiting.retain(|party, _| sorted.binary_search(party).is_ok());
+        let usable = sorted.iter().filter(|party| !matches!(party, Party::Room(_)));
+        usable.for_each(|party| *self.waiting.entry(*party).or_default() += 1);
+        let longest = self.waiting.iter().max_by_key(|(party, waits)| (**waits, std::cmp::Reverse(**party)));
+        longest.filter(|(_, waits)| **waits > 2 * FAIR).map(|(party, _)| *party)
     }
 
     /// Returns whose turn it is in the usual order, which never is little room if anything else can go.

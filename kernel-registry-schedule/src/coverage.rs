@@ -68,11 +68,11 @@ impl Display for Coverage {
         f.write_str(&parts.join(", and "))?;
         match self.strayed {
             0 => Ok(()),
-            1 => f.write_str(", 1 of which strayed from its plan, as the program isn't deterministic"),
+            1 => f.write_str(", 1 of which may have run in another order than planned, as something else matters: threads that sleep or compute for long, time, or chance"),
             many => {
                 write!(
                     f,
-                    ", {} of which strayed from their plans, as the program isn't deterministic",
+                    ", {} of which may have run in other orders than planned, as something else matters: threads that sleep or compute for long, time, or chance",
                     thousands(many)
                 )
             }

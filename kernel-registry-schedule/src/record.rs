@@ -33,6 +33,8 @@ pub struct Record {
     pub outcome: Option<(Kind, String)>,
     /// Names of parties for a reader, if the run was asked for details.
     pub names: BTreeMap<Party, String>,
+    /// Whether a thread slept or computed for so long that it wasn't waited for: then its order was left to chance.
+    pub away: bool,
     /// Number of distinct parties among the options of all choices.
     pub parties: usize,
 }
@@ -69,6 +71,8 @@ pub enum Entry {
         /// Its name for a reader.
         name: String,
     },
+    /// A thread wasn't waited for.
+    Away,
     /// An instruction was newly found to conflict.
     Point(Point),
     /// The run ended.
@@ -155,11 +159,19 @@ impl Record {
 
     /// Adds the outcome that a run of the plan couldn't write itself: what its process wrote to its outputs, and how it ended.
     ///
-    /// If the run ended its process because it had found a failure, its own outcome stays. A run that passed without having made
+    /// If the run has found a failure, its own outcome stays. A run that passed without having made
     /// all departures of a strict plan doesn't fit it.
     pub fn close(&mut self, end: End, output: &str, plan: &Plan) {
+        let output = tail(output);
+        // What the scheduler has found stays, whatever became of the process, which may be a child of the one that ended.
+        if let Some((_, text)) = self.outcome.as_mut().filter(|(kind, _)| *kind != Kind::Passed) {
+            if !output.is_empty() {
+                text.push_str("\nThe program had written:\n");
+                text.push_str(output);
+            }
+            return;
+        }
         let (kind, words) = match end {
-            End::Code(ENDED) if self.outcome.is_some() => return,
             End::Code(0) => match self.unused(plan) {
                 Some(misfit) => (Kind::Misfit, misfit.to_string()),
                 None => (Kind::Passed, String::new()),
@@ -170,7 +182,7 @@ impl Record {
                 (Kind::Unending, format!("the process ran for more than {} s", longest.as_secs_f32()))
             }
         };
-        let output = if matches!(kind, Kind::Passed | Kind::Misfit) { "" } else { output.trim_end() };
+        let output = if matches!(kind, Kind::Passed | Kind::Misfit) { "" } else { output };
         let separator = if words.is_empty() || output.is_empty() { "" } else { ":\n" };
         self.outcome = Some((kind, format!("{words}{separator}{output}")));
     }
@@ -189,6 +201,7 @@ impl Record {
             Entry::Name { party, name } => {
                 self.names.insert(party, name);
             }
+            Entry::Away => self.away = true,
             Entry::Point(point) => {
                 self.points.insert(point);
             }
@@ -201,6 +214,17 @@ impl Record {
     }
 }
 
+/// Of a program's output, these many bytes are kept.
+const MOST_OUTPUT: usize = 16 << 10;
+
+/// Returns the end of a program's output.
+fn tail(output: &str) -> &str {
+    let output = output.trim_end();
+    let start = output.len().saturating_sub(MOST_OUTPUT);
+    let start = (start..=output.len()).find(|start| output.is_char_boundary(*start)).unwrap_or(0);
+    &output[start..]
+}
+
 impl Display for Entry {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
@@ -210,6 +234,7 @@ impl Display for Entry {
             }
             Entry::Step { party, text } => write!(f, "step\t{party}\t{}", escape(text)),
             Entry::Name { party, name } => write!(f, "name\t{party}\t{}", escape(name)),
+            Entry::Away => f.write_str("away"),
             Entry::Point(Point { kernel, line }) => write!(f, "point\t{line}\t{}", escape(kernel)),
             Entry::Outcome { kind, text } => write!(f, "outcome\t{kind}\t{}", escape(text)),
         }
@@ -238,6 +263,7 @@ impl FromStr for Entry {
             }
             ["step", party, text] => Entry::Step { party: party.parse()?, text: unescape(text)? },
             ["name", party, name] => Entry::Name { party: party.parse()?, name: unescape(name)? },
+            ["away"] => Entry::Away,
             ["point", line, kernel] => Entry::Point(Point { kernel: unescape(kernel)?, line: number(line)? }),
             ["outcome", kind, text] => Entry::Outcome { kind: kind.parse()?, text: unescape(text)? },
             _ => return Err(Reason::Form(line.to_owned())),

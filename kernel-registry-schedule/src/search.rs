@@ -10,7 +10,7 @@ use crate::shrink::shrink;
 /// How much a search may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// How many runs, without those that shrink a failing plan.
+    /// How many runs, without those before new points were found, and those that shrink a failing plan.
     pub schedules: u64,
     /// How long, without shrinking, which may take half as long again, and at least 10 seconds.
     pub time: Duration,
@@ -30,6 +30,9 @@ pub trait Runner {
     /// Runs each of the plans, as many at once as it likes, and returns their records in the same order.
     fn run(&mut self, plans: &[Plan]) -> Result<Vec<Record>, Self::Error>;
 }
+
+/// Runs before new points were found don't count, unless there are so many times as many of them.
+const MOST_RESTARTS: u64 = 4;
 
 /// What a search has found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,10 +80,14 @@ pub fn search<R: Runner>(limits: &Limits, runner: &mut R) -> Result<Search, R::E
         length: 1,
         parties: 1,
         coverage: Coverage::default(),
+        before: 0,
     };
     let found = loop {
         match searcher.sweep()? {
-            End::Points => searcher.coverage = Coverage::default(),
+            End::Points => {
+                searcher.coverage = Coverage::default();
+                searcher.before = searcher.runner.runs;
+            }
             End::Failed(plan, record) => break Some((plan, record)),
             End::Done => break None,
         }
@@ -136,6 +143,8 @@ struct Searcher<'a, R> {
     /// The largest number of parties in a run.
     parties: u64,
     coverage: Coverage,
+    /// How many runs there were before the search started over.
+    before: u64,
 }
 
 /// The schedules of one number of departures.
@@ -164,7 +173,7 @@ impl<R: Runner> Searcher<'_, R> {
                 self.coverage.schedules += plans.len() as u64;
                 self.coverage.unfinished = Some(Unfinished { departures, schedules: all });
                 for (plan, record) in plans.iter().zip(&records) {
-                    self.coverage.strayed += u64::from(plan.departures != record.departures());
+                    self.coverage.strayed += u64::from(plan.departures != record.departures() || record.away);
                     next.add_children(&plan.departures, record, most);
                 }
                 if let Some(end) = self.judge(plans, records) {
@@ -233,7 +242,10 @@ impl<R: Runner> Searcher<'_, R> {
     }
 
     fn remaining(&self) -> u64 {
-        self.limits.schedules.saturating_sub(self.runner.runs)
+        let schedules = self.limits.schedules.max(1);
+        // A program in which each run finds points isn't searched forever.
+        let in_all = schedules.saturating_mul(MOST_RESTARTS).saturating_sub(self.runner.runs);
+        schedules.saturating_sub(self.runner.runs - self.before).min(in_all)
     }
 
     fn batch(&self) -> usize {

@@ -180,7 +180,7 @@ fn points_do_not_outrun_the_budget() {
     }
     let mut endless = Endless(0);
     let Ok(search) = search(&limits(20), &mut endless);
-    assert_eq!((endless.0, search.coverage.runs), (20, 20));
+    assert_eq!((endless.0, search.coverage.runs), (80, 80));
     assert_eq!(search.coverage.to_string(), "no schedules");
 }
 
@@ -287,7 +287,7 @@ fn runs_that_stray_are_reported() {
     let start =
         "2 schedules with at most 1 departure from the usual order, and 8 by chance (PCT of depth 3: ";
     assert!(text.starts_with(start), "{text}");
-    assert!(text.ends_with("1 of which strayed from its plan, as the program isn't deterministic"), "{text}");
+    assert!(text.contains("1 of which may have run in another order than planned"), "{text}");
 }
 
 #[test]

@@ -6,6 +6,9 @@
 //! measured with NVIDIA's driver. Where NVIDIA's driver would hang, the simulated driver reports the deadlock: which
 //! work waits for which, and why. [`Config`] chooses the devices and the driver's version.
 //!
+//! [`explore`] runs a test in every order of its threads, streams, blocks and warps, up to a limit, and reports the shortest order
+//! in which it hangs, races or fails.
+//!
 //! Tests can inject rare failures: a [`Fault`] makes calls fail, take longer or break their context, [`leave_memory`]
 //! takes the device's memory, and [`Config::timing`] changes the order in which threads run. [`record_calls`] records
 //! the calls, and [`live`] counts objects, to find leaks.

@@ -5,6 +5,7 @@ mod device;
 use std::ffi::CString;
 use std::panic::{self, AssertUnwindSafe};
 use std::thread;
+use std::time::Duration;
 
 use device::{context, get, launch, memory, ok, place, stream, words};
 use kernel_registry_sim::{Explore, Explored, explore};
@@ -43,6 +44,41 @@ AGAIN:
     ld.param.u64 %rd, [counter];
     mov.u32 %r, %ctaid.x;
     st.global.u32 [%rd], %r;
+    ret;
+}
+.visible .entry late(.param .u64 flag, .param .u64 constant) {
+    .reg .pred %p; .reg .b32 %r<4>; .reg .b64 %rd<3>;
+    ld.param.u64 %rd1, [flag]; ld.param.u64 %rd2, [constant]; mov.u32 %r1, 0;
+AGAIN:
+    ld.global.u32 %r2, [%rd2];
+    add.u32 %r1, %r1, 1;
+    setp.lt.u32 %p, %r1, 100;
+    @%p bra AGAIN;
+    st.relaxed.gpu.global.u32 [%rd1], 1;
+    ret;
+}
+.visible .entry look(.param .u64 flag, .param .u64 out) {
+    .reg .b32 %r; .reg .b64 %rd<3>;
+    ld.param.u64 %rd1, [flag]; ld.param.u64 %rd2, [out];
+    ld.relaxed.gpu.global.u32 %r, [%rd1];
+    st.global.u32 [%rd2], %r;
+    ret;
+}
+.visible .entry show(.param .u64 flag) {
+    .reg .b64 %rd;
+    ld.param.u64 %rd, [flag];
+    st.release.sys.global.u32 [%rd], 1;
+    ret;
+}
+.visible .entry some_arrive() {
+    .reg .pred %p; .reg .b32 %r;
+    mov.u32 %r, %tid.x;
+    setp.lt.u32 %p, %r, 32;
+    @%p bra WAITS;
+    bar.arrive 1, 64;
+    ret;
+WAITS:
+    bar.sync 1, 64;
     ret;
 }
 \0";
@@ -146,4 +182,57 @@ fn a_deadlock_names_everyone_who_waits() {
     ] {
         assert!(report.contains(part), "{part} is lacking: {report}");
     }
+}
+
+#[test]
+fn a_computing_loop_is_no_poll() {
+    let report = failure(few(), || {
+        context(0);
+        let (late, look, flag, other) = (load("late"), load("look"), memory(4), memory(8));
+        launch(late, stream(), &[flag as u64, other as u64]);
+        launch(look, stream(), &[flag as u64, other as u64 + 4]);
+        ok("cuCtxSynchronize", &[]);
+        assert_eq!(words(other + 4, 1), [0], "`late` was early");
+    });
+    assert!(report.contains("`late` was early"), "{report}");
+}
+
+#[test]
+fn a_kernel_goes_on_after_what_it_has_shown() {
+    let report = failure(few(), || {
+        context(0);
+        let (show, flag) = (load("show"), get("cuMemHostAlloc", &[4, 2]));
+        ok("cuMemsetD8_v2", &[flag, 0, 4]);
+        let [shows, waits] = [stream(), stream()];
+        ok("cuStreamWaitValue32_v2", &[waits, flag, 1, 1]);
+        launch(show, shows, &[flag as u64]);
+        ok("cuStreamSynchronize", &[waits]);
+        ok("cuStreamQuery", &[shows]);
+    });
+    assert!(report.contains("cuStreamQuery: 600, and 0 is expected"), "{report}");
+}
+
+#[test]
+fn who_arrives_first_at_a_barrier_of_some_is_a_choice() {
+    let report = failure(few(), || {
+        context(0);
+        let (function, stream) = (load("some_arrive"), stream());
+        ok("cuLaunchKernel", &[function, 1, 1, 1, 96, 1, 1, 0, stream, 0, 0]);
+        ok("cuCtxSynchronize", &[]);
+    });
+    assert!(report.contains("for other threads of the block at barrier 1"), "{report}");
+}
+
+#[test]
+fn a_host_that_sleeps_is_not_stuck() {
+    let explored = explore(few().schedules(4), || {
+        context(0);
+        let (awaits, raises, flag) = (load("meet"), load("add"), memory(4));
+        let [first, second] = [stream(), stream()];
+        launch(awaits, first, &[flag as u64, 2]);
+        thread::sleep(Duration::from_millis(1500));
+        launch(raises, second, &[flag as u64]);
+        ok("cuCtxSynchronize", &[]);
+    });
+    assert!(!explored.is_complete, "who sleeps isn't always waited for: {explored}");
 }

@@ -393,6 +393,8 @@ mod documents {
     struct CudaCore;
     #[doc = include_str!("../../docs/guide/declaring.md")]
     struct Declaring;
+    #[doc = include_str!("../../docs/guide/explore.md")]
+    struct Explore;
     #[doc = include_str!("../../docs/guide/faq.md")]
     struct Faq;
     #[doc = include_str!("../../docs/guide/from-cudarc.md")]

@@ -26,10 +26,18 @@ pub struct Group {
     pub lane: u32,
 }
 
+/// Whether threads stop before an instruction.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Visible {
+    No,
+    Yes,
+    /// If it ends threads that have written what others see: these may take it for the end of the kernel.
+    AtTheEnd,
+}
+
 /// What a grid needs to run in a chosen order.
 pub(crate) struct Explored {
-    /// Whether each instruction is visible.
-    visible: Box<[bool]>,
+    visible: Box<[Visible]>,
     /// The clusters that haven't started.
     unstarted: BTreeSet<u64>,
 }
@@ -50,9 +58,13 @@ impl Grid {
             let shown = instruction.order.is_strong() && instruction.order.scope == Scope::System;
             match &instruction.op {
                 Op::Load { address, .. } | Op::Store { address, .. } | Op::Atomic { address, .. } => {
-                    is_visible(instruction.line) || shown && address.space.may_be_global()
+                    let visible = is_visible(instruction.line) || shown && address.space.may_be_global();
+                    if visible { Visible::Yes } else { Visible::No }
                 }
-                _ => false,
+                // Who comes first counts: a barrier of some threads may be passed without the others.
+                Op::Barrier { count, waits, .. } if count.is_some() || !waits => Visible::Yes,
+                Op::Exit | Op::Return => Visible::AtTheEnd,
+                _ => Visible::No,
             }
         });
         let visible = visible.collect();
@@ -112,6 +124,7 @@ impl Grid {
     }
 
     /// Runs threads that are [ready](Self::ready): the instruction before which they stand, and all up to the next visible one.
+    /// That's progress if any of it had an effect.
     pub fn advance(&mut self, group: Group, memory: &dyn Memory, races: &mut Races) -> Status {
         let place = self.running.iter().position(|cluster| {
             cluster.blocks.iter().any(|block| number(block.index, self.launch.grid) == group.block)
@@ -127,7 +140,11 @@ impl Grid {
             self.within(&mut cluster, warp, memory, Some(races), |warp, context| {
                 let lane = |lanes: u32| lanes.trailing_zeros() == group.lane;
                 match warp.splits.iter().position(|split| lane(split.lanes)) {
-                    Some(index) => warp.cross(index, context).map(drop),
+                    Some(index) => {
+                        let op = &context.program.instructions[warp.splits[index].at].op;
+                        warp.has_shown |= matches!(op, Op::Store { .. } | Op::Atomic { .. });
+                        warp.cross(index, context).map(drop)
+                    }
                     None => Ok(()),
                 }
             })
@@ -147,15 +164,11 @@ impl Grid {
         for warp in self.running.iter_mut().flat_map(|cluster| &mut cluster.warps) {
             let before = warp.polls.len();
             warp.polls.retain(|poll| poll.polling == Polling::No || !is_released(poll));
-            any |= warp.polls.len() != before;
+            let released = warp.polls.len() != before;
+            warp.releases += u32::from(released && !timed);
+            any |= released;
         }
         any
-    }
-
-    /// Returns a number that changes with each effect of the grid's threads.
-    pub fn effects(&self) -> u64 {
-        let warps = self.running.iter().chain(&self.spare).flat_map(|cluster| &cluster.warps);
-        warps.map(|warp| warp.effects).sum::<u64>() + self.started
     }
 
     /// Returns what each group of threads that hasn't ended waits for.
@@ -206,6 +219,8 @@ impl Grid {
             }
         }
         self.explored = Some(explored);
+        let progressed =
+            cluster.warps.iter_mut().fold(false, |any, warp| std::mem::take(&mut warp.had_effect) || any);
         if let Some((warp, stopped)) = failed {
             return self.fail(&cluster, warp, stopped);
         }
@@ -219,7 +234,7 @@ impl Grid {
                 work.into_iter().for_each(|work| races.end(work));
                 Status::Done
             }
-            _ => Status::Running { progressed: true },
+            _ => Status::Running { progressed },
         }
     }
 
@@ -244,11 +259,15 @@ impl Warp {
     }
 
     /// Runs all splits until each stands before a visible instruction, waits, or polls.
-    fn settle(&mut self, visible: &[bool], context: &mut Context<'_>, left: &mut u64) -> Result<(), Stopped> {
+    fn settle(
+        &mut self,
+        visible: &[Visible],
+        context: &mut Context<'_>,
+        left: &mut u64,
+    ) -> Result<(), Stopped> {
         while *left > 0 {
-            let chosen = self.choose(context, |warp, index| {
-                !visible[warp.splits[index].at] && warp.polls(index).is_none()
-            });
+            let chosen = self
+                .choose(context, |warp, index| !warp.stands(index, visible) && warp.polls(index).is_none());
             let Some(index) = chosen else { break };
             self.splits[index].ran = self.spin.now;
             loop {
@@ -257,7 +276,8 @@ impl Warp {
                 let next = self.cross(index, context)?;
                 let goes_on = matches!(next, Next::Continue)
                     && *left > 0
-                    && self.splits.get(index).is_some_and(|split| split.lanes == lanes && !visible[split.at]);
+                    && self.splits.get(index).is_some_and(|split| split.lanes == lanes)
+                    && !self.stands(index, visible);
                 if !goes_on || self.splits.len() > 1 {
                     break;
                 }
@@ -268,6 +288,16 @@ impl Warp {
         Ok(())
     }
 
+    /// Returns whether a split stands before a visible instruction.
+    fn stands(&self, index: usize, visible: &[Visible]) -> bool {
+        let split = &self.splits[index];
+        match visible[split.at] {
+            Visible::No => false,
+            Visible::Yes => true,
+            Visible::AtTheEnd => self.has_shown && split.calls.is_empty(),
+        }
+    }
+
     /// Executes the next instruction of a split, visible or not, and notes what a loop reads.
     fn cross(&mut self, index: usize, context: &mut Context<'_>) -> Result<Next, Stopped> {
         let (at, lanes) = (self.splits[index].at, self.splits[index].lanes);
@@ -275,7 +305,7 @@ impl Warp {
         self.spin.now += 1;
         let next = self.execute_watched(index, context)?;
         if self.spin.had_effect() {
-            self.effects += 1;
+            self.had_effect = true;
             self.forget_polls(lanes);
         }
         if let (Next::BackEdge, Some(to)) = (&next, self.splits.get(index).map(|split| split.at))

@@ -24,6 +24,8 @@ pub(crate) struct Read {
     pub size: u64,
     pub value: u64,
     pub line: u32,
+    /// Whether the access is atomic, volatile or ordered, so that others may write meanwhile.
+    pub is_strong: bool,
 }
 
 /// How a loop can end.
@@ -72,15 +74,15 @@ impl Poll {
         }
     }
 
-    fn jump(&mut self, hash: u64) {
+    fn jump(&mut self, hash: u64, patience: u32) {
         let iteration = &self.reads[self.iteration.min(self.reads.len())..];
-        let is_same = !iteration.is_empty() && iteration == self.previous;
+        let is_same = iteration.iter().any(|read| read.is_strong) && iteration == self.previous;
         self.stutters = if is_same { self.stutters + 1 } else { 0 };
         self.previous = iteration.to_vec();
         self.iteration = self.reads.len();
         if hash == self.hash {
             self.polling = Polling::Forever;
-        } else if self.stutters >= STUTTERS {
+        } else if self.stutters >= patience {
             (self.polling, self.stutters) = (Polling::Counting, 0);
             self.reads = std::mem::take(&mut self.previous);
         } else {
@@ -128,6 +130,7 @@ impl Warp {
         if matches!(address.space, Space::Frame | Space::Parameter) || self.polls[poll].reads.len() > MOST {
             return;
         }
+        let is_strong = instruction.order.is_strong();
         let lanes = self.guarded(index, context);
         let addresses = self.addresses(context, address, lanes, base).0;
         let mut reads = Vec::new();
@@ -137,7 +140,14 @@ impl Warp {
             for offset in (0..size).step_by(8) {
                 let (place, size) = (beyond(place, offset), (size - offset).min(8));
                 if let Ok(value) = self.read_at(context, lane, place, size) {
-                    reads.push(Read { lane: lane as u8, place, size, value, line: instruction.line });
+                    reads.push(Read {
+                        lane: lane as u8,
+                        place,
+                        size,
+                        value,
+                        line: instruction.line,
+                        is_strong,
+                    });
                 }
             }
         });
@@ -149,7 +159,7 @@ impl Warp {
         let lanes = self.splits[index].lanes;
         let hash = self.hash_of_split(index, program);
         match self.polls.iter_mut().find(|poll| poll.lanes == lanes) {
-            Some(poll) => poll.jump(hash),
+            Some(poll) => poll.jump(hash, STUTTERS << self.releases.min(20)),
             None => {
                 self.forget_polls(lanes);
                 self.polls.push(Poll::new(lanes, hash));

@@ -39,8 +39,12 @@ pub(crate) struct Warp {
     pub spin: Spin,
     /// The loops of groups of threads, if someone else chooses who runs.
     pub polls: Vec<Poll>,
-    /// How many instructions had an effect, if someone else chooses who runs.
-    pub effects: u64,
+    /// How often loops that count could go on because nobody else could.
+    pub releases: u32,
+    /// Whether an instruction has written what others see.
+    pub has_shown: bool,
+    /// Whether an instruction had an effect since anyone asked, if someone else chooses who runs.
+    pub had_effect: bool,
 }
 
 /// The state outside of a warp that the warp's instructions can access.
@@ -160,7 +164,9 @@ impl Warp {
             timeout: 0,
             spin: Spin::default(),
             polls: Vec::new(),
-            effects: 0,
+            releases: 0,
+            has_shown: false,
+            had_effect: false,
         }
     }
 
@@ -181,6 +187,7 @@ impl Warp {
         self.timeout = 0;
         self.spin = Spin::default();
         self.polls.clear();
+        (self.releases, self.has_shown) = (0, false);
     }
 
     /// Allocates registers up to this number.

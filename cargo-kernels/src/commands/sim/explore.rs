@@ -37,7 +37,10 @@ pub(super) fn run(
 ) -> Result<(), Failure> {
     let folder = tempfile::tempdir().map_err(Shared::of_io(&env::temp_dir()))?;
     end_with_this_command(command);
-    command.env(ROOM, "little").env_remove(SCHEDULE);
+    command.env_remove(SCHEDULE);
+    if env::var_os(ROOM).is_none() {
+        command.env(ROOM, "little");
+    }
     let width = thread::available_parallelism().map_or(1, usize::from);
     let mut programs =
         Programs { program, command, folder: folder.path(), width, number: 0, has_begun: false };
@@ -57,14 +60,19 @@ pub(super) fn run(
     let record = programs.in_detail(&failure.plan)?;
     let report = Report { failure: &failure, record: &record, coverage: &found.coverage };
     let base = base(program);
-    let [schedule, picture] = report.write(&base).map_err(Failure::not_written(&base))?;
-    Err(Failure::Order { report: report.to_string(), schedule, picture })
+    match report.write(&base) {
+        Ok([schedule, picture]) => Err(Failure::Order { report: report.to_string(), schedule, picture }),
+        Err(error) => Err(Failure::OrderNotWritten { report: report.to_string(), path: base, error }),
+    }
 }
 
 /// Runs the schedule of a file.
 fn repeat(file: &Path, programs: &mut Programs<'_>) -> Result<(), Failure> {
     let text = fs::read_to_string(file).map_err(Failure::of_io(file))?;
     let plan: Plan = text.parse().map_err(|error| Failure::NoSchedule { path: file.into(), error })?;
+    if !plan.strict {
+        return Err(Failure::CutSchedule { path: file.into() });
+    }
     let record = programs.in_detail(&plan)?;
     if record.kind() == kernel_registry_schedule::Kind::Passed {
         terminal::say(format_args!("it succeeded in the order of `{}`", file.display()));

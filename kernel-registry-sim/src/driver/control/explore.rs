@@ -8,6 +8,7 @@ use std::env;
 use std::fmt;
 use std::fs;
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{self, Command, Termination};
 use std::thread;
@@ -181,6 +182,13 @@ fn elsewhere(test: &str) -> Result<Explored, Failed> {
     })?;
     let mut command = Command::new(env::current_exe()?);
     command.args([test, "--exact", "--nocapture", "--include-ignored", "--test-threads=1"]);
+    // SAFETY: the function makes one system call, and allocates nothing.
+    unsafe {
+        command.pre_exec(|| match libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        });
+    }
     let output = command.env(CONDUCTS, &folder.0).output()?;
     if let Ok(text) = fs::read_to_string(folder.0.join(number.to_string())) {
         return report::from_text(&text);
@@ -222,6 +230,9 @@ fn repeat<T: Termination, F: FnOnce() -> T>(
         |error: &dyn fmt::Display| Failed::new(format!("`{}` can't be repeated: {error}", file.display()));
     let text = fs::read_to_string(file).map_err(|error| unreadable(&error))?;
     let plan: Plan = text.parse().map_err(|error| unreadable(&error))?;
+    if !plan.strict {
+        return Err(unreadable(&"its end is missing"));
+    }
     let record = children.in_detail(&plan)?;
     match record.kind() {
         Kind::Passed => {

@@ -159,7 +159,8 @@ impl Child {
     fn record(&self, plans: &[Plan], late: Option<Duration>, status: i32) -> io::Result<Record> {
         let written = fs::read_to_string(&self.record).unwrap_or_default();
         let mut record = Record::read(&written).map_err(io::Error::other)?;
-        let output = fs::read_to_string(&self.output).unwrap_or_default();
+        let output = fs::read(&self.output).unwrap_or_default();
+        let output = String::from_utf8_lossy(&output);
         let _ = fs::remove_file(&self.record).and_then(|()| fs::remove_file(&self.output));
         let end = match late {
             Some(longest) => End::Late(longest),
@@ -203,7 +204,11 @@ fn processors() -> Vec<usize> {
     };
     // SAFETY: the numbers are below the size of the set.
     let is_in = |processor: &usize| found && unsafe { libc::CPU_ISSET(*processor, &set) };
-    (0..libc::CPU_SETSIZE as usize).filter(is_in).collect()
+    let mut all: Vec<_> = (0..libc::CPU_SETSIZE as usize).filter(is_in).collect();
+    // Processes that explore at the same time begin with different ones.
+    let first = std::process::id() as usize % all.len().max(1);
+    all.rotate_left(first);
+    all
 }
 
 /// Makes the calling thread, and those that it begins, run on one processor: threads of the test then take turns where no call of

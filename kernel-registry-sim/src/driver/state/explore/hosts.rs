@@ -9,6 +9,7 @@ use std::thread;
 use kernel_registry_schedule::Party;
 
 use crate::driver::launch::execution::lock;
+use crate::driver::names::is_called;
 use crate::driver::state::State;
 use crate::driver::state::simulator::{Locked, Simulator, wait_for_change};
 use crate::driver::watched;
@@ -47,13 +48,11 @@ impl Host {
 /// What a thread does that hasn't stopped at a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Doing {
-    /// It waits for another thread, without a limit of time.
+    /// It waits for another thread, without a limit of time or with one that's far away.
     Blocked,
     /// It waits for something outside of the process.
     External,
-    /// It waits for another thread, with a limit of time.
-    Limited,
-    /// It sleeps.
+    /// It sleeps, or waits for another thread with a limit of time.
     Sleeps,
     Runs,
 }
@@ -75,22 +74,26 @@ const OFTEN: u32 = 3;
 
 /// Threads that weren't waited for, each with how long it had run then, and how often that was since its last call.
 #[derive(Default)]
-pub(crate) struct Away(BTreeMap<i32, (String, u32)>);
+pub(crate) struct Away {
+    all: BTreeMap<i32, (String, u32)>,
+    /// Whether the record says that there are any.
+    pub(crate) is_noted: bool,
+}
 
 impl Away {
     /// Returns whether a thread is still in the sleep in which it was seen, or is never waited for.
     pub(crate) fn has(&self, id: i32, time: &str) -> bool {
-        self.0.get(&id).is_some_and(|(before, often)| before == time || *often >= OFTEN)
+        self.all.get(&id).is_some_and(|(before, often)| before == time || *often >= OFTEN)
     }
 
     pub(crate) fn add(&mut self, id: i32, time: String) {
-        let often = self.0.get(&id).map_or(0, |(_, often)| *often);
-        self.0.insert(id, (time, often + 1));
+        let often = self.all.get(&id).map_or(0, |(_, often)| *often);
+        self.all.insert(id, (time, often + 1));
     }
 
     /// A thread has called the driver.
     pub(crate) fn remove(&mut self, id: i32) {
-        self.0.remove(&id);
+        self.all.remove(&id);
     }
 }
 
@@ -120,7 +123,7 @@ thread_local! {
 }
 
 /// Calls of these names only return what doesn't change, or change what only the calling thread has: no order of them matters.
-const PURE: [&str; 19] = [
+const PURE: [&str; 31] = [
     "cuCtxGetApiVersion",
     "cuCtxGetCurrent",
     "cuCtxGetDevice",
@@ -130,15 +133,27 @@ const PURE: [&str; 19] = [
     "cuCtxPopCurrent",
     "cuCtxPushCurrent",
     "cuCtxSetCurrent",
-    "cuDevice",
+    "cuDeviceCanAccessPeer",
+    "cuDeviceComputeCapability",
+    "cuDeviceGet",
+    "cuDeviceGetAttribute",
+    "cuDeviceGetByPCIBusId",
+    "cuDeviceGetCount",
+    "cuDeviceGetName",
+    "cuDeviceGetPCIBusId",
+    "cuDeviceGetUuid",
+    "cuDeviceTotalMem",
     "cuDriverGetVersion",
     "cuFuncIsLoaded",
-    "cuGetError",
+    "cuGetErrorName",
+    "cuGetErrorString",
     "cuGetProcAddress",
     "cuLibraryGetKernel",
     "cuModuleGetLoadingMode",
-    "cuPointerGetAttribute",
-    "cuStreamGet",
+    "cuStreamGetCtx",
+    "cuStreamGetFlags",
+    "cuStreamGetId",
+    "cuStreamGetPriority",
     "cuThreadExchangeStreamCaptureMode",
 ];
 
@@ -158,7 +173,7 @@ pub(crate) fn belong_to_scheduler() {
 
 /// Stops the calling thread before a call, until the scheduler lets it go on.
 pub(crate) fn enter(call: &'static str) -> Option<Within> {
-    if IS_WITHIN.get() || PURE.iter().any(|pure| call.starts_with(pure)) {
+    if IS_WITHIN.get() || PURE.iter().any(|pure| is_called(call, pure)) {
         return None;
     }
     let state = Simulator::get().lock();
@@ -167,7 +182,9 @@ pub(crate) fn enter(call: &'static str) -> Option<Within> {
     }
     IS_WITHIN.set(true);
     // Who asks again and again whether work is done polls.
-    let condition = call.ends_with("Query").then(|| polls(&state, call.as_ptr().addr())).flatten();
+    let may_poll =
+        call.ends_with("Query") && state.streams.iter().any(|(_, stream)| !stream.queue.is_empty());
+    let condition = may_poll.then(|| polls(&state, call.as_ptr().addr())).flatten();
     drop(stop(state, Some(call), condition));
     Some(Within(()))
 }
@@ -259,7 +276,7 @@ fn stop(mut state: Locked, call: Option<&'static str>, condition: Option<Conditi
 /// Returns the line of the program from which the driver was called: the innermost that isn't of a library of the call.
 fn calling_line() -> Option<String> {
     const LIBRARIES: [&str; 5] = ["kernel_registry", "cudarc::", "std::", "core::", "alloc::"];
-    const FOLDERS: [&str; 4] = ["/rustc/", "/.cargo/registry/", "nptl/", "sysdeps/"];
+    const FOLDERS: [&str; 5] = ["/rustc/", "/.cargo/registry/", "/.cargo/git/", "nptl/", "sysdeps/"];
     let trace = Backtrace::force_capture().to_string();
     let mut of_library = true;
     for line in trace.lines().map(str::trim_start) {

@@ -7,6 +7,8 @@ use std::fs;
 use std::os::linux::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
+use kernel_registry_schedule::Entry;
+
 use super::hosts::{Doing, Hosts};
 use crate::driver::state::simulator::Locked;
 
@@ -49,8 +51,13 @@ pub(crate) fn rest(mut state: Locked, own: i32) -> (Locked, BTreeMap<i32, Doing>
         let are_late = !moving.is_empty() && moving.iter().all(|its| is_late(&its));
         if are_late || moving.is_empty() && before.as_ref() == Some(&here) {
             let late: Vec<_> = moving.into_iter().map(|(id, (_, time))| (*id, time.clone())).collect();
+            let is_any = !late.is_empty();
             late.into_iter().for_each(|(id, time)| hosts.away.add(id, time));
+            let is_first = is_any && !std::mem::replace(&mut hosts.away.is_noted, true);
             hosts.all.retain(|id, host| host.is_stopped || found.contains_key(id));
+            if is_first {
+                scheduler.recorder.write(&Entry::Away);
+            }
             let doing = found.into_iter().map(|(id, (doing, _))| (id, doing)).collect();
             return (state, doing);
         }
@@ -66,7 +73,9 @@ fn have_others_not_moved(hosts: &Hosts) -> bool {
     // The folder's links are those of the file system, one for each thread, and one of these is the scheduler's.
     let count = (stopped + hosts.seen.len()) as u64;
     fs::metadata(TASKS).is_ok_and(|tasks| tasks.st_nlink() == 3 + count)
-        && hosts.seen.iter().all(|(id, (doing, before))| *doing != Doing::Runs && time(*id) == *before)
+        && hosts.seen.iter().all(|(id, (doing, before))| {
+            (*doing < Doing::Sleeps || hosts.away.has(*id, before)) && time(*id) == *before
+        })
 }
 
 /// Returns what each thread does that hasn't stopped at a call, with how long it has run until now.
@@ -101,13 +110,51 @@ fn doing(id: i32) -> Doing {
     let call = read("syscall");
     let mut words = call.split_whitespace();
     let number = words.next().and_then(|number| number.parse::<i64>().ok());
-    match number {
-        // The fourth argument is the limit of time.
-        Some(libc::SYS_futex) if words.nth(3).is_some_and(|limit| limit == "0x0") => Doing::Blocked,
-        Some(libc::SYS_futex) => Doing::Limited,
-        Some(libc::SYS_nanosleep | libc::SYS_clock_nanosleep) => Doing::Sleeps,
+    let arguments: Vec<u64> =
+        words.map(|word| u64::from_str_radix(word.trim_start_matches("0x"), 16)).flatten().collect();
+    match (number, &arguments[..]) {
+        (Some(libc::SYS_futex), [_, operation, _, limit, ..]) => limited(
+            (*limit != 0).then(|| time_left(*limit, operation & WAIT_BITSET == WAIT_BITSET)).flatten(),
+        ),
+        (Some(libc::SYS_nanosleep), [time, ..]) => limited(time_left(*time, false)),
+        (Some(libc::SYS_clock_nanosleep), [_, flags, time, ..]) => limited(time_left(*time, *flags != 0)),
         _ => Doing::External,
     }
+}
+
+/// The operation of a futex whose limit is a moment, and not a duration.
+const WAIT_BITSET: u64 = 9;
+
+/// Threads that sleep for longer than this are watchdogs, or waits that aren't meant to be over.
+const FAR: Duration = Duration::from_secs(10);
+
+fn limited(left: Option<Duration>) -> Doing {
+    if left.is_some_and(|left| left < FAR) { Doing::Sleeps } else { Doing::Blocked }
+}
+
+/// Returns how long it is until a time at an address, which is a duration or a moment.
+fn time_left(address: u64, is_moment: bool) -> Option<Duration> {
+    let read = |value: &mut libc::timespec, address| {
+        let bytes = size_of::<libc::timespec>();
+        let to = libc::iovec { iov_base: std::ptr::from_mut(value).cast(), iov_len: bytes };
+        let from = libc::iovec { iov_base: std::ptr::with_exposed_provenance_mut(address), iov_len: bytes };
+        // SAFETY: the target has this size. If the source isn't there any more, the call fails.
+        (unsafe { libc::process_vm_readv(libc::getpid(), &to, 1, &from, 1, 0) }) == bytes as isize
+    };
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    if !read(&mut time, address as usize) {
+        return None;
+    }
+    let duration =
+        |time: libc::timespec| Duration::new(time.tv_sec.max(0) as u64, time.tv_nsec as u32 % 1_000_000_000);
+    if !is_moment {
+        return Some(duration(time));
+    }
+    // Which clock it is hardly matters: a moment of the other one is far away.
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `now` has room for the result.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
+    Some(duration(time).saturating_sub(duration(now)))
 }
 
 #[cfg(test)]
@@ -133,8 +180,11 @@ mod tests {
     #[test]
     fn what_threads_do_is_seen() {
         assert_eq!(seen(|| thread::sleep(Duration::from_secs(5))), Doing::Sleeps);
-        assert_eq!(seen(|| thread::park_timeout(Duration::from_secs(5))), Doing::Limited);
+        assert_eq!(seen(|| thread::park_timeout(Duration::from_secs(5))), Doing::Sleeps);
         assert_eq!(seen(thread::park), Doing::Blocked);
+        // Watchdogs.
+        assert_eq!(seen(|| thread::sleep(Duration::from_secs(500))), Doing::Blocked);
+        assert_eq!(seen(|| thread::park_timeout(Duration::from_secs(500))), Doing::Blocked);
         let end = Instant::now() + Duration::from_secs(1);
         assert_eq!(seen(move || while Instant::now() < end {}), Doing::Runs);
     }

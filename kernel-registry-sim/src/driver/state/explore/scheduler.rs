@@ -24,14 +24,20 @@ use crate::driver::stream::queue::{Doing, Item, Work};
 /// The longest that loops that look at a clock are given, in simulated time, before they count as stuck.
 const LONGEST: Duration = Duration::from_secs(3600);
 
-/// How long, when nothing else can be done, to wait for threads that something outside of the driver blocks, or that sleep.
+/// How long, when nothing else can be done, threads of the host may wait for each other.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// How often threads of the host that poll may look at once when nothing else can be done.
-const FEW: u32 = 16;
+/// How long threads of the host may poll then.
+const POLLS: Duration = Duration::from_secs(3);
+
+/// How long to wait then for threads that something outside of the program blocks. For those that sleep it's twice as long.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How often threads of the host that poll look without a pause when nothing else can be done.
+const MANY: u32 = 10_000;
 
 /// A run with more steps than these doesn't end.
-const MOST_STEPS: u64 = 1 << 20;
+const MOST_STEPS: u64 = 1 << 24;
 
 /// Who takes the next step, and what is known of those who can.
 pub(crate) struct Scheduler {
@@ -44,7 +50,8 @@ pub(crate) struct Scheduler {
     pub(crate) recorder: Recorder,
     /// The visible instructions of each kernel, by their lines.
     visible: HashMap<String, HashSet<u32>>,
-    /// How many steps were taken.
+    steps: u64,
+    /// How many steps had an effect that others can see, so that it's worth looking again.
     pub(crate) changes: u64,
     /// Whether threads that poll may look once more although nobody has taken a step.
     pub(crate) frees_polls: bool,
@@ -66,6 +73,7 @@ impl Scheduler {
             chooser: Chooser::new(run.plan.clone()),
             recorder: Recorder::new(run).ok()?,
             visible,
+            steps: 0,
             changes: 0,
             frees_polls: false,
         }))
@@ -78,8 +86,8 @@ impl Scheduler {
 
     /// Chooses who takes the next step.
     fn choose(&mut self, options: &[Party]) -> Party {
-        self.changes += 1;
-        if self.changes > MOST_STEPS {
+        self.steps += 1;
+        if self.steps > MOST_STEPS {
             self.recorder.end(Kind::Unending, format!("the program took more than {MOST_STEPS} steps"));
         }
         match self.chooser.choose(options) {
@@ -134,9 +142,11 @@ pub(crate) fn run() -> ! {
         let party = scheduler.choose(&options);
         // A step of a kernel lets no thread of the host go on.
         may_have_moved = !matches!(party, Party::Block { .. } | Party::Threads { .. });
-        state.take_step(party);
-        if !frees_polls && (may_have_moved || idle.effects != Some(state.effects())) {
-            idle = Idle::default();
+        if state.take_step(party) {
+            state.scheduler.iter_mut().for_each(|scheduler| scheduler.changes += 1);
+            if !frees_polls {
+                idle = Idle::default();
+            }
         }
         state.end_if_failed();
         state.wakeup.notify();
@@ -148,22 +158,21 @@ pub(crate) fn run() -> ! {
 struct Idle {
     /// How far time has jumped, for loops that look at a clock.
     jumped: Duration,
-    /// The effects of all kernels at that time.
-    effects: Option<u64>,
+
     since: Option<Instant>,
     /// How often threads that poll have looked once more.
     looks: u32,
 }
 
 impl Idle {
-    /// Lets threads of the host that poll look once more: they may give up after some time.
+    /// Lets threads of the host that poll look once more: they may give up after some time, or do something else.
     fn frees_polls(&mut self, state: &mut Locked) -> bool {
         let Some(scheduler) = &mut state.scheduler else { return false };
         if !scheduler.hosts.all.values().any(Host::polls) {
             return false;
         }
         self.looks += 1;
-        if self.looks > FEW {
+        if self.looks > MANY {
             thread::sleep(Duration::from_millis(1));
         }
         scheduler.frees_polls = true;
@@ -172,28 +181,26 @@ impl Idle {
 
     /// Lets those go on that wait for a time, or ends the run because of a deadlock.
     fn wait(&mut self, mut state: Locked, others: &BTreeMap<i32, Thread>) -> Locked {
-        if state.release(false) {
+        let since = *self.since.get_or_insert_with(Instant::now);
+        if state.release(false) || since.elapsed() < POLLS && self.frees_polls(&mut state) {
             return state;
+        }
+        let has_work = state.has_work();
+        let may_change = |doing: &Thread| match doing {
+            Thread::Runs => true,
+            Thread::Sleeps => !has_work || since.elapsed() < 2 * PATIENCE,
+            Thread::External => !has_work || since.elapsed() < PATIENCE,
+            Thread::Blocked => !has_work && since.elapsed() < GRACE,
+        };
+        if others.values().any(may_change) {
+            let wakeup = state.wakeup.clone();
+            return wakeup.wait_for(state, Duration::from_millis(5));
         }
         let jump = (self.jumped * 2).max(Duration::from_millis(1));
         if jump < LONGEST && state.release(true) {
             self.jumped = jump;
-            self.effects = Some(state.effects());
             clock::jump(jump);
             return state;
-        }
-        let since = *self.since.get_or_insert_with(Instant::now);
-        if since.elapsed() < GRACE && self.frees_polls(&mut state) {
-            return state;
-        }
-        let may_change = |doing: &Thread| match doing {
-            Thread::Runs => true,
-            Thread::Sleeps | Thread::Limited | Thread::External => since.elapsed() < GRACE,
-            Thread::Blocked => false,
-        };
-        if others.values().any(may_change) || !state.has_work() && since.elapsed() < GRACE {
-            let wakeup = state.wakeup.clone();
-            return wakeup.wait_for(state, Duration::from_millis(5));
         }
         let text = words::deadlock(&state, others);
         if let Some(scheduler) = &mut state.scheduler {
@@ -297,7 +304,8 @@ impl State {
         handles.into_iter().map(|handle| (handle, watched.number(handle))).collect()
     }
 
-    fn take_step(&mut self, party: Party) {
+    /// Lets a party take a step. Returns whether that may have changed something for others.
+    fn take_step(&mut self, party: Party) -> bool {
         let is_detailed = self.scheduler.as_ref().is_some_and(|scheduler| scheduler.is_detailed);
         if is_detailed {
             let text = words::step(self, party);
@@ -305,7 +313,7 @@ impl State {
         }
         match party {
             Party::Host(number) => {
-                let Some(Scheduler { hosts, .. }) = self.scheduler.as_deref_mut() else { return };
+                let Some(Scheduler { hosts, .. }) = self.scheduler.as_deref_mut() else { return false };
                 let is_it = |(_, host): &(&i32, &mut Host)| host.number == Some(number);
                 if let Some((id, host)) = hosts.all.iter_mut().find(is_it) {
                     (host.is_stopped, host.condition) = (false, None);
@@ -314,7 +322,7 @@ impl State {
             }
             Party::Stream(number) | Party::Room(number) => {
                 let Some((handle, _)) = self.heads().into_iter().find(|(_, its)| *its == number) else {
-                    return;
+                    return false;
                 };
                 self.advance(handle);
                 if matches!(party, Party::Room(_)) && self.is_running(handle) {
@@ -327,12 +335,13 @@ impl State {
                 }
             }
             Party::Threads { grid, block, warp, lane } => {
-                if let Some(handle) = self.running_grid(grid) {
-                    let group = Group { block, warp, lane };
-                    self.run_kernel(handle, |execution, view| execution.advance(group, view));
-                }
+                let group = Group { block, warp, lane };
+                return self.running_grid(grid).is_some_and(|handle| {
+                    self.run_kernel(handle, |execution, view| execution.advance(group, view))
+                });
             }
         }
+        true
     }
 
     fn is_running(&self, handle: Handle) -> bool {
@@ -363,20 +372,10 @@ impl State {
         call(execution, &view, item.seq as u32)
     }
 
-    fn run_kernel(&mut self, handle: Handle, run: impl FnOnce(&mut Execution, &View<'_>) -> Step) {
+    /// Runs a part of a kernel. Returns whether that made progress.
+    fn run_kernel(&mut self, handle: Handle, run: impl FnOnce(&mut Execution, &View<'_>) -> Step) -> bool {
         let step = self.with_execution(handle, |execution, view, _| Some(run(execution, view)));
-        if let Some(step) = step {
-            self.end_step(handle, step);
-        }
-    }
-
-    /// Returns a number that changes with each effect of a kernel.
-    fn effects(&mut self) -> u64 {
-        let heads = self.running_heads();
-        heads
-            .iter()
-            .map(|(handle, _)| self.with_execution(*handle, |execution, _, _| execution.as_grid().effects()))
-            .sum()
+        step.is_some_and(|step| self.end_step(handle, step))
     }
 
     fn release(&mut self, timed: bool) -> bool {

@@ -31,6 +31,8 @@ pub(crate) fn deadlock(state: &State, others: &BTreeMap<i32, Thread>) -> String 
         let name = name.map_or_else(|| "another thread".to_owned(), |name| format!("thread `{name}`"));
         reasons.push(match doing {
             Thread::External => format!("{name} waits for something outside of the program"),
+            Thread::Sleeps => format!("{name} sleeps, or waits for a time"),
+            Thread::Runs => format!("{name} computes"),
             _ => format!("{name} waits outside of the driver, for a lock or another thread"),
         });
     }
@@ -127,7 +129,7 @@ fn head_waits(state: &State, handle: Handle, stream: &Stream, item: &Item) -> Ve
             vec![format!("{name} waits for {value} in the word at {address:#x}{now}")]
         }
         (Work::WaitFor { stream, .. }, _) => vec![format!("{name} waits for {}", stream_name(*stream))],
-        (Work::Call { .. }, Doing::Stepping) => {
+        (_, Doing::Stepping) => {
             vec![format!("{name} waits for a function of the host to return")]
         }
         _ => vec![format!("{name} waits for other streams")],
