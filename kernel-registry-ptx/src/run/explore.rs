@@ -45,6 +45,9 @@ pub(crate) struct Explored {
 /// The most instructions between two choices, after which others get a chance.
 const BUDGET: u64 = 1 << 20;
 
+/// So often a block may repeat a loop with a barrier without an effect, each time twice as often, before it counts as stuck.
+const MOST_ROUNDS: u32 = 6;
+
 /// The most blocks among which the next one is chosen.
 const CHOICES: usize = 8;
 
@@ -163,7 +166,8 @@ impl Grid {
         let mut any = false;
         for warp in self.running.iter_mut().flat_map(|cluster| &mut cluster.warps) {
             let before = warp.polls.len();
-            warp.polls.retain(|poll| poll.polling == Polling::No || !is_released(poll));
+            let is_stuck = |poll: &Poll| poll.has_barrier && !timed && warp.releases >= MOST_ROUNDS;
+            warp.polls.retain(|poll| poll.polling == Polling::No || !is_released(poll) || is_stuck(poll));
             let released = warp.polls.len() != before;
             warp.releases += u32::from(released && !timed);
             any |= released;
@@ -305,8 +309,12 @@ impl Warp {
         self.spin.now += 1;
         let next = self.execute_watched(index, context)?;
         if self.spin.had_effect() {
-            self.had_effect = true;
-            self.forget_polls(lanes);
+            if matches!(context.program.instructions[at].op, Op::Barrier { .. }) {
+                self.note_barrier(lanes);
+            } else {
+                self.had_effect = true;
+                self.forget_polls(lanes);
+            }
         }
         if let (Next::BackEdge, Some(to)) = (&next, self.splits.get(index).map(|split| split.at))
             && !context.program.is_delay(to..at)

@@ -55,6 +55,8 @@ pub(crate) struct Poll {
     stutters: u32,
     /// Whether a clock was read.
     pub is_timed: bool,
+    /// Whether the loop passes a barrier, so that other warps take part in it.
+    pub has_barrier: bool,
     pub polling: Polling,
 }
 
@@ -70,6 +72,7 @@ impl Poll {
             previous: Vec::new(),
             stutters: 0,
             is_timed: false,
+            has_barrier: false,
             polling: Polling::No,
         }
     }
@@ -81,7 +84,8 @@ impl Poll {
         self.previous = iteration.to_vec();
         self.iteration = self.reads.len();
         if hash == self.hash {
-            self.polling = Polling::Forever;
+            // Warps that pass the same barrier may count.
+            self.polling = if self.has_barrier { Polling::Counting } else { Polling::Forever };
         } else if self.stutters >= patience {
             (self.polling, self.stutters) = (Polling::Counting, 0);
             self.reads = std::mem::take(&mut self.previous);
@@ -90,7 +94,7 @@ impl Poll {
             if self.compared >= self.limit || self.reads.len() > MOST {
                 let limit = (self.limit * 2).min(64);
                 let stutters = (std::mem::take(&mut self.previous), self.stutters);
-                *self = Poll { limit, ..Poll::new(self.lanes, hash) };
+                *self = Poll { limit, has_barrier: self.has_barrier, ..Poll::new(self.lanes, hash) };
                 (self.previous, self.stutters) = stutters;
             }
         }
@@ -109,6 +113,11 @@ impl Warp {
         if !self.polls.is_empty() {
             self.polls.retain(|poll| poll.lanes & lanes == 0);
         }
+    }
+
+    /// Notes that lanes have arrived at a barrier.
+    pub(crate) fn note_barrier(&mut self, lanes: u32) {
+        self.polls.iter_mut().filter(|poll| poll.lanes & lanes != 0).for_each(|poll| poll.has_barrier = true);
     }
 
     /// Remembers what the next instruction of a split is about to read.
