@@ -5,10 +5,7 @@ use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 
 use crate::party::Party;
-use crate::text::{ParseError, Reason, escape, number, unescape};
-
-/// First line of a plan's text.
-pub(crate) const HEADER: &str = "# kernel-registry schedule 1";
+use crate::text::{HEADER, ParseError, Reason, escape, number, unescape};
 
 /// The schedule that a run has to follow.
 ///

@@ -7,7 +7,7 @@ use std::{fs, io};
 use crate::coverage::Coverage;
 use crate::draw::draw;
 use crate::record::{Kind, Record};
-use crate::search::Failure;
+use crate::runner::Failure;
 
 /// A failing schedule, for a reader.
 #[derive(Clone, Copy, Debug)]

@@ -1,35 +1,12 @@
 //! Searches for a schedule under which a program fails.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::coverage::{ChanceCoverage, Coverage, Unfinished};
 use crate::plan::{Chance, Departure, Plan};
 use crate::record::{Kind, Record};
+use crate::runner::{Counted, Failure, Limits, Runner};
 use crate::shrink::shrink;
-
-/// How much a search may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// How many runs, without those before new points were found, and those that shrink a failing plan.
-    pub schedules: u64,
-    /// How long, without shrinking, which may take half as long again, and at least 10 seconds.
-    pub time: Duration,
-    /// Seed of the first schedule by chance; the others have the seeds that follow.
-    pub seed: u64,
-    /// Depth of the schedules by chance: how many ordering constraints a failure may need.
-    pub depth: u32,
-    /// How many runs the runner makes at once.
-    pub width: usize,
-}
-
-/// Runs programs.
-pub trait Runner {
-    /// Why a program can't be run at all. A program that fails isn't such an error.
-    type Error;
-
-    /// Runs each of the plans, as many at once as it likes, and returns their records in the same order.
-    fn run(&mut self, plans: &[Plan]) -> Result<Vec<Record>, Self::Error>;
-}
 
 /// Runs before new points were found don't count, unless there are so many times as many of them.
 const MOST_RESTARTS: u64 = 4;
@@ -41,19 +18,6 @@ pub struct Search {
     pub failure: Option<Failure>,
     /// Which schedules it tried. If there's a failure, the search stopped there.
     pub coverage: Coverage,
-}
-
-/// A schedule under which the program fails.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
-    /// The schedule. If it's stable, it's strict, and no departure can be left out.
-    pub plan: Plan,
-    /// The record of a run of that plan.
-    pub record: Record,
-    /// How the run failed.
-    pub kind: Kind,
-    /// Whether the failure was reproduced. Otherwise this is the plan that failed once, as it was.
-    pub stable: bool,
 }
 
 /// Tries schedules until the program fails, all have been tried, or a limit is reached.
@@ -110,26 +74,6 @@ enum End {
     Failed(Plan, Box<Record>),
     /// All schedules were tried, or a limit was reached.
     Done,
-}
-
-/// Counts the runs of a runner.
-pub(crate) struct Counted<'a, R> {
-    runner: &'a mut R,
-    runs: u64,
-}
-
-impl<R: Runner> Counted<'_, R> {
-    pub(crate) fn run(&mut self, plans: &[Plan]) -> Result<Vec<Record>, R::Error> {
-        self.runs += plans.len() as u64;
-        let mut records = self.runner.run(plans)?;
-        assert_eq!(records.len(), plans.len(), "a runner returns one record per plan");
-        for record in &mut records {
-            record
-                .outcome
-                .get_or_insert_with(|| (Kind::Crashed, "the run ended without an outcome".to_owned()));
-        }
-        Ok(records)
-    }
 }
 
 struct Searcher<'a, R> {

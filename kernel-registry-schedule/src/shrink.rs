@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::plan::{Departure, Plan};
 use crate::record::{Kind, Record};
-use crate::search::{Counted, Failure, Limits, Runner};
+use crate::runner::{Counted, Failure, Limits, Runner};
 
 /// Returns the failure with as few departures as can be found.
 ///

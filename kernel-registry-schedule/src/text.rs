@@ -7,6 +7,9 @@ use std::str::FromStr;
 
 use crate::party::ParsePartyError;
 
+/// First line of a plan's text.
+pub(crate) const HEADER: &str = "# kernel-registry schedule 1";
+
 /// A line of a plan or a record can't be parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseError {
@@ -50,7 +53,7 @@ impl Display for Reason {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Reason::Header(line) => {
-                write!(f, "expected `{}`, found `{}`", crate::plan::HEADER, line.escape_debug())
+                write!(f, "expected `{}`, found `{}`", HEADER, line.escape_debug())
             }
             Reason::Form(line) => write!(f, "unknown line `{}`", line.escape_debug()),
             Reason::Party(error) => error.fmt(f),

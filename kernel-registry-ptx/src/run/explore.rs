@@ -3,11 +3,12 @@
 //! Threads of a warp that run together stop before each *visible* instruction: an access that other threads can see the order
 //! of. Everything else runs at once, because no order of it makes a difference that isn't a race.
 
-use std::collections::BTreeSet;
+use std::mem::take;
 
 use crate::op::Op;
 use crate::order::Scope;
 use crate::races::Races;
+use crate::run::explored::{Explored, Visible};
 use crate::run::fault::Fault;
 use crate::run::grid::{Cluster, Grid, Status, number};
 use crate::run::memory::Memory;
@@ -24,22 +25,6 @@ pub struct Group {
     pub warp: u32,
     /// The lowest lane of the threads.
     pub lane: u32,
-}
-
-/// Whether threads stop before an instruction.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Visible {
-    No,
-    Yes,
-    /// If it ends threads that have written what others see: these may take it for the end of the kernel.
-    AtTheEnd,
-}
-
-/// What a grid needs to run in a chosen order.
-pub(crate) struct Explored {
-    visible: Box<[Visible]>,
-    /// The clusters that haven't started.
-    unstarted: BTreeSet<u64>,
 }
 
 /// The most instructions between two choices, after which others get a chance.
@@ -224,7 +209,7 @@ impl Grid {
         }
         self.explored = Some(explored);
         let progressed =
-            cluster.warps.iter_mut().fold(false, |any, warp| std::mem::take(&mut warp.had_effect) || any);
+            cluster.warps.iter_mut().filter_map(|warp| take(&mut warp.had_effect).then_some(())).count() > 0;
         if let Some((warp, stopped)) = failed {
             return self.fail(&cluster, warp, stopped);
         }

@@ -8,7 +8,7 @@ use crate::error::LaunchError;
 use crate::program::Module;
 use crate::races::{Knowledge, Races, Work};
 use crate::run::block::{Barrier, Block};
-use crate::run::explore::Explored;
+use crate::run::explored::Explored;
 use crate::run::fault::Fault;
 use crate::run::memory::Memory;
 use crate::run::warp::{Context, Stopped, Warp, Watch};

@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use self::current::CurrentContext;
-use self::explore::scheduler::Scheduler;
+use self::explore::choices::Scheduler;
 use crate::driver::config::Config;
 use crate::driver::config::device;
 use crate::driver::config::races::Races;
@@ -75,7 +75,7 @@ pub(crate) struct State {
     /// The detector of races, if they are looked for.
     pub(crate) watched: Option<Box<Watched>>,
     /// Decides who goes on, if the order is chosen.
-    pub(crate) scheduler: Option<Box<Scheduler>>,
+    pub(crate) scheduler: Option<Box<Scheduler<State>>>,
     /// The last id of a context, a capture or a wait.
     next_id: u64,
 }

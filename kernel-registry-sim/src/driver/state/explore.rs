@@ -5,6 +5,8 @@
 //! [`rest`] finds out when all of them have stopped, and [`scheduler`] lets one of the parties take a step, on the thread that
 //! otherwise does the work of streams. [`words`] explains why nobody can.
 
+pub(crate) mod choices;
+pub(crate) mod host;
 pub(crate) mod hosts;
 pub(crate) mod rest;
 pub(crate) mod scheduler;

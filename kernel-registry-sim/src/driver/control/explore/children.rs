@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use kernel_registry_schedule::{End, Plan, Record, Runner};
 
-use super::Explore;
+use super::settings::Explore;
 use crate::driver::load::kept;
 use crate::driver::state::explore::Run;
 use crate::driver::state::simulator::Simulator;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use kernel_registry_schedule::{Record, Report};
 
-use super::Explored;
+use super::settings::Explored;
 
 /// A test that fails in some order, or that can't be run.
 #[derive(Clone, Debug)]

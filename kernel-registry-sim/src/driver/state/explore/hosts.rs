@@ -3,115 +3,17 @@
 
 use std::backtrace::Backtrace;
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::thread;
 
-use kernel_registry_schedule::Party;
-
+use super::host::{self, ACCESS, Host};
 use crate::driver::launch::execution::lock;
 use crate::driver::names::is_called;
 use crate::driver::state::State;
 use crate::driver::state::simulator::{Locked, Simulator, wait_for_change};
 use crate::driver::watched;
 
-/// The condition for which a call waits.
-pub(crate) type Condition = Box<dyn Fn(&State) -> bool + Send>;
-
-/// A thread that has called the driver.
-pub(crate) struct Host {
-    /// Its rank among all threads, in the order of their creation.
-    pub(crate) number: Option<u32>,
-    pub(crate) name: Option<String>,
-    pub(crate) call: &'static str,
-    /// The line of the program with the call, if steps are described.
-    pub(crate) place: Option<String>,
-    pub(crate) condition: Option<Condition>,
-    /// Whether the thread waits for the scheduler.
-    pub(crate) is_stopped: bool,
-}
-
-impl Host {
-    pub(crate) fn party(&self) -> Option<Party> {
-        self.number.map(Party::Host)
-    }
-
-    /// Returns whether the thread looks at the same thing again and again.
-    pub(crate) fn polls(&self) -> bool {
-        self.is_stopped && self.condition.is_some() && (self.call == ACCESS || self.call.ends_with("Query"))
-    }
-
-    pub(crate) fn can_continue(&self, state: &State) -> bool {
-        self.is_stopped && self.condition.as_ref().is_none_or(|condition| condition(state))
-    }
-}
-
-/// What a thread does that hasn't stopped at a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Doing {
-    /// It waits for another thread, without a limit of time or with one that's far away.
-    Blocked,
-    /// It waits for something outside of the process.
-    External,
-    /// It sleeps, or waits for another thread with a limit of time.
-    Sleeps,
-    Runs,
-}
-
-/// All such threads, by their Linux id.
-#[derive(Default)]
-pub(crate) struct Hosts {
-    pub(crate) all: BTreeMap<i32, Host>,
-    pub(crate) away: Away,
-    /// What threads did when they were last looked at that hadn't stopped, and how long they had run.
-    pub(crate) seen: BTreeMap<i32, (Doing, String)>,
-    /// The thread that went on last.
-    pub(crate) latest: Option<i32>,
-    next: u32,
-}
-
-/// A thread that wasn't waited for so often is left alone until it calls the driver.
-const OFTEN: u32 = 3;
-
-/// Threads that weren't waited for, each with how long it had run then, and how often that was since its last call.
-#[derive(Default)]
-pub(crate) struct Away {
-    all: BTreeMap<i32, (String, u32)>,
-    /// Whether the record says that there are any.
-    pub(crate) is_noted: bool,
-}
-
-impl Away {
-    /// Returns whether a thread is still in the sleep in which it was seen, or is never waited for.
-    pub(crate) fn has(&self, id: i32, time: &str) -> bool {
-        self.all.get(&id).is_some_and(|(before, often)| before == time || *often >= OFTEN)
-    }
-
-    pub(crate) fn add(&mut self, id: i32, time: String) {
-        let often = self.all.get(&id).map_or(0, |(_, often)| *often);
-        self.all.insert(id, (time, often + 1));
-    }
-
-    /// A thread has called the driver.
-    pub(crate) fn remove(&mut self, id: i32) {
-        self.all.remove(&id);
-    }
-}
-
-impl Hosts {
-    /// Returns whether the thread that went on last hasn't stopped since.
-    pub(crate) fn goes_on(&self) -> bool {
-        let latest = self.latest.and_then(|latest| self.all.get(&latest));
-        latest.is_some_and(|host| !host.is_stopped)
-    }
-
-    /// Gives new threads their numbers. All threads are at rest, so that their order is that of their creation.
-    pub(crate) fn number(&mut self) {
-        for host in self.all.values_mut().filter(|host| host.number.is_none()) {
-            host.number = Some(self.next);
-            self.next += 1;
-        }
-    }
-}
+type Condition = host::Condition<State>;
 
 thread_local! {
     /// The steps of others at this thread's latest look, and how often it has looked at each address since.
@@ -209,9 +111,6 @@ fn polls(state: &State, address: usize) -> Option<Condition> {
     };
     (looks > 2).then(|| Box::new(changes) as Condition)
 }
-
-/// What stands for the name of a call.
-pub(crate) const ACCESS: &str = "an access to mapped memory";
 
 /// The name by which `kernel-registry-resident` finds [`step`].
 pub(crate) const STEP: &str = "kernelRegistrySimulatedDriverStep";

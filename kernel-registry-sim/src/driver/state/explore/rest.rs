@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use kernel_registry_schedule::Entry;
 
-use super::hosts::{Doing, Hosts};
+use super::host::{Doing, Hosts};
+use crate::driver::state::State;
 use crate::driver::state::simulator::Locked;
 
 /// How long threads may run before Linux is asked what they do.
@@ -68,7 +69,7 @@ pub(crate) fn rest(mut state: Locked, own: i32) -> (Locked, BTreeMap<i32, Doing>
 }
 
 /// Returns whether all threads have stopped at a call, except for those that were blocked before and haven't run since.
-fn have_others_not_moved(hosts: &Hosts) -> bool {
+fn have_others_not_moved(hosts: &Hosts<State>) -> bool {
     let stopped = hosts.all.values().filter(|host| host.is_stopped).count();
     // The folder's links are those of the file system, one for each thread, and one of these is the scheduler's.
     let count = (stopped + hosts.seen.len()) as u64;
@@ -79,7 +80,7 @@ fn have_others_not_moved(hosts: &Hosts) -> bool {
 }
 
 /// Returns what each thread does that hasn't stopped at a call, with how long it has run until now.
-fn observe(hosts: &mut Hosts, own: i32) -> BTreeMap<i32, (Doing, String)> {
+fn observe(hosts: &mut Hosts<State>, own: i32) -> BTreeMap<i32, (Doing, String)> {
     let Ok(tasks) = fs::read_dir(TASKS) else { return BTreeMap::new() };
     let ids = tasks.flatten().filter_map(|task| task.file_name().to_str()?.parse::<i32>().ok());
     let is_stopped = |id: &i32| hosts.all.get(id).is_some_and(|host| host.is_stopped);
@@ -111,13 +112,16 @@ fn doing(id: i32) -> Doing {
     let mut words = call.split_whitespace();
     let number = words.next().and_then(|number| number.parse::<i64>().ok());
     let arguments: Vec<u64> =
-        words.map(|word| u64::from_str_radix(word.trim_start_matches("0x"), 16)).flatten().collect();
+        words.flat_map(|word| u64::from_str_radix(word.trim_start_matches("0x"), 16)).collect();
     match (number, &arguments[..]) {
-        (Some(libc::SYS_futex), [_, operation, _, limit, ..]) => limited(
-            (*limit != 0).then(|| time_left(*limit, operation & WAIT_BITSET == WAIT_BITSET)).flatten(),
-        ),
-        (Some(libc::SYS_nanosleep), [time, ..]) => limited(time_left(*time, false)),
-        (Some(libc::SYS_clock_nanosleep), [_, flags, time, ..]) => limited(time_left(*time, *flags != 0)),
+        (Some(libc::SYS_futex), [_, operation, _, limit, ..]) => {
+            let left = (*limit != 0).then(|| time_left(*limit, operation & WAIT_BITSET == WAIT_BITSET));
+            limited(left.flatten(), Doing::Limited)
+        }
+        (Some(libc::SYS_nanosleep), [time, ..]) => limited(time_left(*time, false), Doing::Sleeps),
+        (Some(libc::SYS_clock_nanosleep), [_, flags, time, ..]) => {
+            limited(time_left(*time, *flags != 0), Doing::Sleeps)
+        }
         _ => Doing::External,
     }
 }
@@ -128,8 +132,8 @@ const WAIT_BITSET: u64 = 9;
 /// Threads that sleep for longer than this are watchdogs, or waits that aren't meant to be over.
 const FAR: Duration = Duration::from_secs(10);
 
-fn limited(left: Option<Duration>) -> Doing {
-    if left.is_some_and(|left| left < FAR) { Doing::Sleeps } else { Doing::Blocked }
+fn limited(left: Option<Duration>, doing: Doing) -> Doing {
+    if left.is_some_and(|left| left < FAR) { doing } else { Doing::Blocked }
 }
 
 /// Returns how long it is until a time at an address, which is a duration or a moment.
@@ -180,7 +184,7 @@ mod tests {
     #[test]
     fn what_threads_do_is_seen() {
         assert_eq!(seen(|| thread::sleep(Duration::from_secs(5))), Doing::Sleeps);
-        assert_eq!(seen(|| thread::park_timeout(Duration::from_secs(5))), Doing::Sleeps);
+        assert_eq!(seen(|| thread::park_timeout(Duration::from_secs(5))), Doing::Limited);
         assert_eq!(seen(thread::park), Doing::Blocked);
         // Watchdogs.
         assert_eq!(seen(|| thread::sleep(Duration::from_secs(500))), Doing::Blocked);

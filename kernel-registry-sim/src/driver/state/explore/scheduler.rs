@@ -1,17 +1,18 @@
 //! Lets one party after the other take a step, on the thread that otherwise does the work of streams.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 use std::mem;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use kernel_registry_ptx::Group;
-use kernel_registry_schedule::{Chooser, Entry, Kind, Party, Point};
+use kernel_registry_schedule::{Entry, Kind, Party, Point};
 
-use super::hosts::{Doing as Thread, Host, Hosts, belong_to_scheduler};
+use super::choices::Scheduler;
+use super::host::{Doing as Thread, Host};
+use super::hosts::belong_to_scheduler;
 use super::rest::rest;
 use super::words;
-use super::{Recorder, Run};
 use crate::driver::clock;
 use crate::driver::config::races::with_source_names;
 use crate::driver::handles::Handle;
@@ -35,83 +36,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How often threads of the host that poll look without a pause when nothing else can be done.
 const MANY: u32 = 10_000;
-
-/// A run with more steps than these doesn't end.
-const MOST_STEPS: u64 = 1 << 24;
-
-/// Who takes the next step, and what is known of those who can.
-pub(crate) struct Scheduler {
-    pub(crate) hosts: Hosts,
-    pub(crate) is_detailed: bool,
-    /// Whose names were written.
-    named: HashSet<Party>,
-    has_little_room: bool,
-    chooser: Chooser,
-    pub(crate) recorder: Recorder,
-    /// The visible instructions of each kernel, by their lines.
-    visible: HashMap<String, HashSet<u32>>,
-    steps: u64,
-    /// How many steps had an effect that others can see, so that it's worth looking again.
-    pub(crate) changes: u64,
-    /// Whether threads that poll may look once more although nobody has taken a step.
-    pub(crate) frees_polls: bool,
-}
-
-impl Scheduler {
-    /// Returns the scheduler of this process, if it's the one that is explored.
-    pub(crate) fn new() -> Option<Box<Self>> {
-        let run = Run::current()?;
-        let mut visible: HashMap<_, HashSet<_>> = HashMap::new();
-        for Point { kernel, line } in &run.plan.points {
-            visible.entry(kernel.clone()).or_default().insert(*line);
-        }
-        Some(Box::new(Scheduler {
-            hosts: Hosts::default(),
-            is_detailed: run.is_detailed,
-            named: HashSet::new(),
-            has_little_room: run.has_little_room,
-            chooser: Chooser::new(run.plan.clone()),
-            recorder: Recorder::new(run).ok()?,
-            visible,
-            steps: 0,
-            changes: 0,
-            frees_polls: false,
-        }))
-    }
-
-    pub(crate) fn visible(&self, kernel: &str) -> impl Fn(u32) -> bool + use<> {
-        let lines = self.visible.get(kernel).cloned().unwrap_or_default();
-        move |line| lines.contains(&line)
-    }
-
-    /// Chooses who takes the next step.
-    fn choose(&mut self, options: &[Party]) -> Party {
-        self.steps += 1;
-        if self.steps > MOST_STEPS {
-            self.recorder.end(Kind::Unending, format!("the program took more than {MOST_STEPS} steps"));
-        }
-        match self.chooser.choose(options) {
-            Ok(choice) => {
-                let party = choice.party;
-                if !choice.options.is_empty() {
-                    self.recorder.write(&Entry::Choice(choice));
-                }
-                party
-            }
-            Err(misfit) => self.recorder.end(Kind::Misfit, misfit.to_string()),
-        }
-    }
-
-    fn describe(&mut self, party: Party, text: String) {
-        self.recorder.write(&Entry::Step { party, text });
-    }
-
-    fn name(&mut self, party: Party, name: String) {
-        if self.named.insert(party) {
-            self.recorder.write(&Entry::Name { party, name });
-        }
-    }
-}
 
 /// The scheduler's endless loop.
 pub(crate) fn run() -> ! {
@@ -190,6 +114,7 @@ impl Idle {
             Thread::Runs => true,
             Thread::Sleeps => !has_work || since.elapsed() < 2 * PATIENCE,
             Thread::External => !has_work || since.elapsed() < PATIENCE,
+            Thread::Limited => !has_work || since.elapsed() < GRACE,
             Thread::Blocked => !has_work && since.elapsed() < GRACE,
         };
         if others.values().any(may_change) {
@@ -314,7 +239,7 @@ impl State {
         match party {
             Party::Host(number) => {
                 let Some(Scheduler { hosts, .. }) = self.scheduler.as_deref_mut() else { return false };
-                let is_it = |(_, host): &(&i32, &mut Host)| host.number == Some(number);
+                let is_it = |(_, host): &(&i32, &mut Host<State>)| host.number == Some(number);
                 if let Some((id, host)) = hosts.all.iter_mut().find(is_it) {
                     (host.is_stopped, host.condition) = (false, None);
                     hosts.latest = Some(*id);

@@ -6,7 +6,7 @@ use kernel_registry_image::Signature;
 use kernel_registry_ptx::{Group, Stuck, Waits};
 use kernel_registry_schedule::Party;
 
-use super::hosts::{Doing as Thread, Host};
+use super::host::{Doing as Thread, Host};
 use crate::driver::handles::Handle;
 use crate::driver::launch::shape::Launch;
 use crate::driver::state::State;
@@ -31,7 +31,7 @@ pub(crate) fn deadlock(state: &State, others: &BTreeMap<i32, Thread>) -> String 
         let name = name.map_or_else(|| "another thread".to_owned(), |name| format!("thread `{name}`"));
         reasons.push(match doing {
             Thread::External => format!("{name} waits for something outside of the program"),
-            Thread::Sleeps => format!("{name} sleeps, or waits for a time"),
+            Thread::Sleeps | Thread::Limited => format!("{name} sleeps, or waits for a time"),
             Thread::Runs => format!("{name} computes"),
             _ => format!("{name} waits outside of the driver, for a lock or another thread"),
         });
@@ -63,19 +63,19 @@ fn numbered_stream(state: &State, number: u32) -> String {
     handle.map_or_else(|| Party::Stream(number).to_string(), stream_name)
 }
 
-fn host_name(host: &Host) -> String {
+fn host_name(host: &Host<State>) -> String {
     match (&host.name, host.number) {
         (Some(name), _) => format!("thread `{name}`"),
         (None, number) => format!("thread {}", number.unwrap_or_default()),
     }
 }
 
-fn call(host: &Host) -> String {
+fn call(host: &Host<State>) -> String {
     let place = host.place.as_ref().map(|place| format!(" at {place}")).unwrap_or_default();
     format!("{}{place}", host.call)
 }
 
-fn host_waits(state: &State, host: &Host) -> String {
+fn host_waits(state: &State, host: &Host<State>) -> String {
     let waits = state.waiting.values().find(|waiting| waiting.call == host.call);
     let because = waits.map(|waits| format!(": {}", waits.because)).unwrap_or_default();
     format!("{} waits in {}{because}", host_name(host), call(host))
