@@ -44,6 +44,9 @@
 //! [profile.dev.package.kernel-registry-ptx]
 //! opt-level = 3
 //!
+//! [profile.dev.package.kernel-registry-schedule]
+//! opt-level = 3
+//!
 //! [profile.dev.package.kernel-registry-sim]
 //! opt-level = 3
 //! ```
