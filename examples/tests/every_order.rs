@@ -36,7 +36,7 @@ fn the_handshake_holds() {
 }
 
 #[test]
-#[should_panic = "DEADLOCK: nobody can go on: thread `kernel-registry` waits in cuModuleLoadDataEx"]
+#[should_panic = "DEADLOCK: no party can continue: thread `kernel-registry` waits in cuModuleLoadDataEx"]
 fn the_cold_handshake_hangs_in_one() {
     explore(Explore::default(), || handshake(false));
 }

@@ -94,7 +94,7 @@ impl Coverage {
             1 if self.exhausted => "the only schedule there is".to_owned(),
             _ if self.exhausted => format!("all {schedules} schedules there are"),
             1 => "the usual order".to_owned(),
-            // Nobody knows how many there are if they vary from run to run.
+            // Their number isn't known if they vary from run to run.
             _ if self.strayed > 0 => format!("{schedules} schedules with {}", at_most(departures)),
             _ => format!("all {schedules} schedules with {}", at_most(departures)),
         })

@@ -154,7 +154,7 @@ fn a_race_is_a_failure() {
 }
 
 /// One thread launches a kernel that waits, the other one a kernel that ends the wait and isn't loaded yet.
-fn load_beside_a_wait() {
+fn load_during_a_wait() {
     context(0);
     let (awaits, flag) = (load("meet"), memory(4));
     let (first, second) = (stream(), stream());
@@ -170,9 +170,9 @@ fn load_beside_a_wait() {
 
 #[test]
 fn a_deadlock_names_everyone_who_waits() {
-    let report = failure(few(), load_beside_a_wait);
+    let report = failure(few(), load_during_a_wait);
     for part in [
-        "DEADLOCK: nobody can go on: thread 1 waits in cuModuleLoadData",
+        "DEADLOCK: no party can continue: thread 1 waits in cuModuleLoadData",
         "a kernel is loaded only when nothing runs on the device",
         "kernel `meet` on stream 0x",
         "waits at `ld.relaxed.gpu.global.u32 %r1, [%rd];` for a change of the word at 0x",

@@ -19,7 +19,7 @@ pub(crate) struct Read {
     pub size: u64,
     pub value: u64,
     pub line: u32,
-    /// Whether the access is atomic, volatile or ordered, so that others may write meanwhile.
+    /// Whether the access is atomic, volatile or ordered, so that other threads may write the word at the same time.
     pub is_strong: bool,
 }
 

@@ -41,7 +41,7 @@ thread_local! {
 /// in one choice, then all that differ in two, and so on. When there are too many, the rest are chosen by chance (probabilistic
 /// concurrency testing).
 ///
-/// A run fails if the test panics or returns an error, if nobody can go on, and if there's a race: two accesses that nothing
+/// A run fails if the test panics or returns an error, if no thread, stream or kernel can continue, and if there's a race: two accesses that nothing
 /// orders. How weakly ordered accesses of correct programs are seen by other threads isn't chosen, because code that depends on
 /// it has a race.
 ///

@@ -166,7 +166,7 @@ impl Execution {
         &mut self.grid
     }
 
-    /// Gives room to so many blocks at most, as beside another kernel.
+    /// Gives room to so many blocks at most, as next to another kernel.
     pub(crate) fn limit(&mut self, blocks: u64) {
         self.most = self.most.map(|most| most.min(blocks));
         self.set_room(blocks);

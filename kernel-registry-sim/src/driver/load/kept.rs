@@ -31,7 +31,7 @@ pub(crate) fn read(bytes: &[u8], arch: u32, version: i32) -> Result<Arc<Image>, 
         return Ok(image.clone());
     }
     let image = Image::read(bytes, arch, version).map(Arc::new)?;
-    // Under another name first, so that nobody reads a part of it. An error only means that the next process reads the image.
+    // Under another name first, so that a partial file is never read. An error only means that the next process reads the image.
     let file = folder.join(format!("{}.{arch}.{version}.image", key.0));
     let new = file.with_extension(format!("{}", std::process::id()));
     let _ = fs::write(&new, bytes).and_then(|()| fs::rename(&new, &file));

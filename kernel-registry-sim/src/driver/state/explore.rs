@@ -3,7 +3,7 @@
 //!
 //! A test runs many times, each in a process of its own. In such a process, [`hosts`] stops threads at their calls,
 //! [`rest`] finds out when all of them have stopped, and [`scheduler`] lets one of the parties take a step, on the thread that
-//! otherwise does the work of streams. [`words`] explains why nobody can.
+//! otherwise does the work of streams. [`words`] describes steps and deadlocks.
 
 pub(crate) mod choices;
 pub(crate) mod host;

@@ -48,7 +48,7 @@ impl Explore {
         self
     }
 
-    /// Sets whether kernels may have room for one block only, as beside another kernel. Blocks of a cooperative launch always
+    /// Sets whether kernels may have room for one block only, as next to another kernel. Blocks of a cooperative launch always
     /// have room for all. By default they may.
     pub fn little_room(mut self, has_little_room: bool) -> Self {
         self.has_little_room = has_little_room;

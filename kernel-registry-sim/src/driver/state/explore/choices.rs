@@ -24,7 +24,7 @@ pub(crate) struct Scheduler<S> {
     steps: u64,
     /// How many steps had an effect that others can see, so that it's worth looking again.
     pub(crate) changes: u64,
-    /// Whether threads that poll may look once more although nobody has taken a step.
+    /// Whether threads that poll may look once more although no other party has taken a step.
     pub(crate) frees_polls: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Stops threads of the host at each call of the driver, and at each access to memory that kernels access meanwhile, until the
-//! scheduler lets them go on.
+//! Stops threads of the host at each call of the driver, and at each access to memory that running kernels share, until the
+//! scheduler lets them continue.
 
 use std::backtrace::Backtrace;
 use std::cell::{Cell, RefCell};
@@ -115,7 +115,7 @@ fn polls(state: &State, address: usize) -> Option<Condition> {
 /// The name by which `kernel-registry-resident` finds [`step`].
 pub(crate) const STEP: &str = "kernelRegistrySimulatedDriverStep";
 
-/// Stops the calling thread before an access to memory that kernels access meanwhile.
+/// Stops the calling thread before an access to memory that running kernels share.
 pub(crate) extern "C" fn step(address: usize, bytes: usize) {
     if !watched::has(watched::EXPLORED) || IS_WITHIN.get() {
         return;

@@ -77,7 +77,7 @@ pub(crate) fn run() -> ! {
     }
 }
 
-/// How long nobody could take a step.
+/// For how long no party could take a step.
 #[derive(Default)]
 struct Idle {
     /// How far time has jumped, for loops that look at a clock.

@@ -1,4 +1,4 @@
-//! Explains steps, and why nobody can take one.
+//! Describes steps, and deadlocks: what each party waits for.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::driver::stream::queue::{Doing, Item, Stream, Work};
 /// Of a kernel's threads that wait, these many are described.
 const MOST: usize = 3;
 
-/// Describes why nobody can take a step: each thread, stream and kernel, and what it waits for.
+/// Describes a deadlock: each thread, stream and kernel, and what it waits for.
 pub(crate) fn deadlock(state: &State, others: &BTreeMap<i32, Thread>) -> String {
     let mut reasons = Vec::new();
     let hosts = state.scheduler.iter().flat_map(|scheduler| scheduler.hosts.all.values());
@@ -36,7 +36,7 @@ pub(crate) fn deadlock(state: &State, others: &BTreeMap<i32, Thread>) -> String 
             _ => format!("{name} waits outside of the driver, for a lock or another thread"),
         });
     }
-    format!("nobody can go on: {}", reasons.join("; "))
+    format!("no party can continue: {}", reasons.join("; "))
 }
 
 /// Returns what to call a party.
@@ -120,7 +120,7 @@ fn head_waits(state: &State, handle: Handle, stream: &Stream, item: &Item) -> Ve
                         "{kernel} can't start before earlier work of other streams, as one of them is a default stream"
                     )
                 }
-                None => format!("{kernel} has no room beside the kernels that run"),
+                None => format!("{kernel} has no room next to the running kernels"),
             }]
         }
         (Work::WaitValue { address, value, .. }, _) => {
