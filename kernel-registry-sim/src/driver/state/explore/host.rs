@@ -43,10 +43,10 @@ impl<S> Host<S> {
 pub(crate) enum Doing {
     /// It waits for another thread, without a limit of time or with one that's far away.
     Blocked,
-    /// It waits for something outside of the process.
-    External,
     /// It waits for another thread, with a limit of time.
     Limited,
+    /// It waits for something outside of the process, perhaps only for a file.
+    External,
     /// It sleeps.
     Sleeps,
     Runs,

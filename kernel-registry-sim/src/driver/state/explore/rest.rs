@@ -16,7 +16,7 @@ use crate::driver::state::simulator::Locked;
 /// How long threads may run before Linux is asked what they do.
 const SOON: Duration = Duration::from_micros(200);
 
-/// A thread that sleeps for longer than this isn't waited for.
+/// A thread that sleeps, or waits for input, for longer than this isn't waited for.
 const NAP: Duration = Duration::from_millis(20);
 
 /// A thread that runs for longer than this without a call isn't waited for.
@@ -45,14 +45,15 @@ pub(crate) fn rest(mut state: Locked, own: i32) -> (Locked, BTreeMap<i32, Doing>
         let found = observe(hosts, own);
         let here = found.iter().filter(|(id, (_, time))| !hosts.away.has(**id, time));
         let here: BTreeMap<_, _> = here.map(|(id, seen)| (*id, seen.clone())).collect();
-        let moving: Vec<_> = here.iter().filter(|(_, (doing, _))| *doing >= Doing::Sleeps).collect();
+        let moving: Vec<_> = here.iter().filter(|(_, (doing, _))| *doing >= Doing::External).collect();
         let is_late = |(_, (doing, _)): &&(&i32, &(Doing, String))| {
             begun.elapsed() > if *doing == Doing::Runs { BUSY } else { NAP }
         };
         let are_late = !moving.is_empty() && moving.iter().all(|its| is_late(&its));
         if are_late || moving.is_empty() && before.as_ref() == Some(&here) {
+            // Who waits for input for long hardly matters for the order.
+            let is_any = moving.iter().any(|(_, (doing, _))| *doing != Doing::External);
             let late: Vec<_> = moving.into_iter().map(|(id, (_, time))| (*id, time.clone())).collect();
-            let is_any = !late.is_empty();
             late.into_iter().for_each(|(id, time)| hosts.away.add(id, time));
             let is_first = is_any && !std::mem::replace(&mut hosts.away.is_noted, true);
             hosts.all.retain(|id, host| host.is_stopped || found.contains_key(id));
@@ -75,7 +76,10 @@ fn have_others_not_moved(hosts: &Hosts<State>) -> bool {
     let count = (stopped + hosts.seen.len()) as u64;
     fs::metadata(TASKS).is_ok_and(|tasks| tasks.st_nlink() == 3 + count)
         && hosts.seen.iter().all(|(id, (doing, before))| {
-            (*doing < Doing::Sleeps || hosts.away.has(*id, before)) && time(*id) == *before
+            // A thread that was woken and hasn't got its processor has run for as long as before.
+            (*doing < Doing::External || hosts.away.has(*id, before))
+                && time(*id) == *before
+                && is_asleep(*id)
         })
 }
 
@@ -88,7 +92,10 @@ fn observe(hosts: &mut Hosts<State>, own: i32) -> BTreeMap<i32, (Doing, String)>
     let seen = ids.map(|id| {
         let time = time(id);
         // Who hasn't run since is still in the same call.
-        let same = hosts.seen.get(&id).filter(|(doing, before)| *before == time && *doing != Doing::Runs);
+        let same = hosts
+            .seen
+            .get(&id)
+            .filter(|(doing, before)| *before == time && *doing != Doing::Runs && is_asleep(id));
         (id, (same.map_or_else(|| doing(id), |(doing, _)| *doing), time))
     });
     hosts.seen = seen.collect();
@@ -99,16 +106,19 @@ fn time(id: i32) -> String {
     fs::read_to_string(format!("{TASKS}/{id}/schedstat")).unwrap_or_default()
 }
 
+/// Returns whether a thread isn't waiting for a processor, and doesn't have one.
+fn is_asleep(id: i32) -> bool {
+    let stat = fs::read_to_string(format!("{TASKS}/{id}/stat")).unwrap_or_default();
+    // The state follows the name, which is in parentheses and can contain anything.
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['S', 'D', 'T', 't']))
+}
+
 /// Returns what a thread does, by its state and the system call that it's in.
 fn doing(id: i32) -> Doing {
-    let read = |file| fs::read_to_string(format!("{TASKS}/{id}/{file}")).unwrap_or_default();
-    // The state follows the name, which is in parentheses and can contain anything.
-    let stat = read("stat");
-    let is_asleep = stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['S', 'D', 'T', 't']));
-    if !is_asleep {
+    if !is_asleep(id) {
         return Doing::Runs;
     }
-    let call = read("syscall");
+    let call = fs::read_to_string(format!("{TASKS}/{id}/syscall")).unwrap_or_default();
     let mut words = call.split_whitespace();
     let number = words.next().and_then(|number| number.parse::<i64>().ok());
     let arguments: Vec<u64> =
