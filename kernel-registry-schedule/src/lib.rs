@@ -26,6 +26,7 @@ mod runner;
 mod search;
 mod shrink;
 mod text;
+pub mod variables;
 
 pub use chooser::{Choice, Chooser, FAIR, Misfit};
 pub use coverage::{ChanceCoverage, Coverage, Unfinished};

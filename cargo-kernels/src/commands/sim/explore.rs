@@ -10,20 +10,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use kernel_registry_command::{Failure as Shared, terminal};
+use kernel_registry_schedule::variables::{DETAILED, PLAN, RECORD, ROOM, SCHEDULE};
 use kernel_registry_schedule::{End, Limits, Plan, Record, Report, Runner, search};
 
 use super::runs::end_with_this_command;
 use crate::cli::Sim;
 use crate::failure::Failure;
-
-/// The variables by which a simulated driver gets its order, and tells what happens.
-const PLAN: &str = "KERNEL_REGISTRY_SIM_PLAN";
-const RECORD: &str = "KERNEL_REGISTRY_SIM_RECORD";
-const DETAILED: &str = "KERNEL_REGISTRY_SIM_DETAILED";
-const ROOM: &str = "KERNEL_REGISTRY_SIM_ROOM";
-
-/// The file of a schedule that is to be repeated.
-const SCHEDULE: &str = "KERNEL_REGISTRY_SCHEDULE";
 
 /// A run that takes longer doesn't end.
 const LONGEST: Duration = Duration::from_secs(120);

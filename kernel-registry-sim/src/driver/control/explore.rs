@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{self, Command, Termination};
 use std::thread;
 
+use kernel_registry_schedule::variables::SCHEDULE;
 use kernel_registry_schedule::{Kind, Plan, Report, search};
 
 use self::children::Children;
@@ -23,9 +24,6 @@ pub use self::settings::{Explore, Explored};
 /// In a process that explores for another one: a folder with the results of the test's earlier calls of [`explore`], by their
 /// numbers, which gets the result of the next one.
 const CONDUCTS: &str = "KERNEL_REGISTRY_SIM_EXPLORING";
-
-/// The file of a schedule that is to be repeated.
-const SCHEDULE: &str = "KERNEL_REGISTRY_SCHEDULE";
 
 thread_local! {
     /// The results of this test's calls of [`explore`].
@@ -41,8 +39,8 @@ thread_local! {
 /// in one choice, then all that differ in two, and so on. When there are too many, the rest are chosen by chance (probabilistic
 /// concurrency testing).
 ///
-/// A run fails if the test panics or returns an error, if no thread, stream or kernel can continue, and if there's a race: two accesses that nothing
-/// orders. How weakly ordered accesses of correct programs are seen by other threads isn't chosen, because code that depends on
+/// A run fails if the test panics or returns an error, if no thread, stream or kernel can continue, and if there's a race: two
+/// accesses that nothing orders. How weakly ordered accesses of correct programs are seen by other threads isn't chosen, because code that depends on
 /// it has a race.
 ///
 /// The environment variable `KERNEL_REGISTRY_SCHEDULE` names a schedule's file, which is then repeated instead.

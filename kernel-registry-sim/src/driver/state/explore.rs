@@ -18,6 +18,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
+use kernel_registry_schedule::variables::{DETAILED, PLAN, RECORD, ROOM};
 use kernel_registry_schedule::{ENDED, Entry, Kind, Plan};
 
 use crate::driver::clock;
@@ -35,12 +36,6 @@ pub(crate) struct Run {
 }
 
 static RUN: OnceLock<Run> = OnceLock::new();
-
-/// The variables of a process that another one explores.
-pub(crate) const PLAN: &str = "KERNEL_REGISTRY_SIM_PLAN";
-pub(crate) const RECORD: &str = "KERNEL_REGISTRY_SIM_RECORD";
-pub(crate) const DETAILED: &str = "KERNEL_REGISTRY_SIM_DETAILED";
-pub(crate) const ROOM: &str = "KERNEL_REGISTRY_SIM_ROOM";
 
 impl Run {
     /// Makes the drivers of this process follow the plan.
