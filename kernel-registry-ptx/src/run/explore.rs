@@ -114,31 +114,19 @@ impl Grid {
     /// Runs threads that are [ready](Self::ready): the instruction before which they stand, and all up to the next visible one.
     /// That's progress if any of it had an effect.
     pub fn advance(&mut self, group: Group, memory: &dyn Memory, races: &mut Races) -> Status {
-        let place = self.running.iter().position(|cluster| {
-            cluster.blocks.iter().any(|block| number(block.index, self.launch.grid) == group.block)
-        });
-        let Some((place, mut cluster)) = place.and_then(|place| Some((place, self.running.remove(place)?)))
+        let found = self.find(group);
+        let Some(((place, warp, split), mut cluster)) =
+            found.and_then(|found| Some((found, self.running.remove(found.0)?)))
         else {
             return Status::Running { progressed: false };
         };
-        let warp = (0..cluster.warps.len()).find(|warp| {
-            self.number_of(&cluster, *warp) == group.block && cluster.warps[*warp].number() == group.warp
+        let crossed = self.within(&mut cluster, warp, memory, Some(races), |warp, context| {
+            let op = &context.program.instructions[warp.splits[split].at].op;
+            warp.has_shown |= matches!(op, Op::Store { .. } | Op::Atomic { .. });
+            warp.cross(split, context)
         });
-        let crossed = warp.map(|warp| {
-            self.within(&mut cluster, warp, memory, Some(races), |warp, context| {
-                let lane = |lanes: u32| lanes.trailing_zeros() == group.lane;
-                match warp.splits.iter().position(|split| lane(split.lanes)) {
-                    Some(index) => {
-                        let op = &context.program.instructions[warp.splits[index].at].op;
-                        warp.has_shown |= matches!(op, Op::Store { .. } | Op::Atomic { .. });
-                        warp.cross(index, context).map(drop)
-                    }
-                    None => Ok(()),
-                }
-            })
-        });
-        if let Some(Err(stopped)) = crossed {
-            return self.fail(&cluster, warp.unwrap_or(0), stopped);
+        if let Err(stopped) = crossed {
+            return self.fail(&cluster, warp, stopped);
         }
         self.running.insert(place, cluster);
         self.settle(place, memory, races)
@@ -174,14 +162,24 @@ impl Grid {
 
     /// Returns where threads stand.
     pub fn at(&self, group: Group) -> Option<Stuck> {
-        let warps =
-            self.running.iter().flat_map(|cluster| (0..cluster.warps.len()).map(move |warp| (cluster, warp)));
-        let mut its = warps.filter(|(cluster, warp)| {
+        let (place, warp, split) = self.find(group)?;
+        let cluster = &self.running[place];
+        let warp = &cluster.warps[warp];
+        Some(Stuck::new(self.module.program(), warp, split, cluster.blocks[warp.block].index))
+    }
+
+    /// Returns the place of the cluster of threads among those that run, their warp in it, and their split.
+    fn find(&self, group: Group) -> Option<(usize, usize, usize)> {
+        let is_it = |cluster: &Cluster, warp: &usize| {
             self.number_of(cluster, *warp) == group.block && cluster.warps[*warp].number() == group.warp
+        };
+        let mut found = self.running.iter().enumerate().filter_map(|(place, cluster)| {
+            (0..cluster.warps.len()).find(|warp| is_it(cluster, warp)).map(|warp| (place, warp))
         });
-        let (cluster, warp) = its.next().map(|(cluster, warp)| (cluster, &cluster.warps[warp]))?;
-        let index = warp.splits.iter().position(|split| split.lanes.trailing_zeros() == group.lane)?;
-        Some(Stuck::new(self.module.program(), warp, index, cluster.blocks[warp.block].index))
+        let (place, warp) = found.next()?;
+        let splits = &self.running[place].warps[warp].splits;
+        let split = splits.iter().position(|split| split.lanes.trailing_zeros() == group.lane)?;
+        Some((place, warp, split))
     }
 
     /// Runs a cluster until all of its threads stand before a visible instruction, wait, or poll.
@@ -208,8 +206,10 @@ impl Grid {
             }
         }
         self.explored = Some(explored);
-        let progressed =
-            cluster.warps.iter_mut().filter_map(|warp| take(&mut warp.had_effect).then_some(())).count() > 0;
+        let mut progressed = false;
+        for warp in &mut cluster.warps {
+            progressed |= take(&mut warp.had_effect);
+        }
         if let Some((warp, stopped)) = failed {
             return self.fail(&cluster, warp, stopped);
         }

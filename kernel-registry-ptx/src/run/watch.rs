@@ -41,7 +41,7 @@ impl Warp {
     }
 
     fn at(&self, watch: &Watch<'_>) -> Place {
-        Place { grid: watch.grid, block: watch.block, warp: self.special[4][0].get() as u8 }
+        Place { grid: watch.grid, block: watch.block, warp: self.number() as u8 }
     }
 
     /// Returns the lanes of a split for which the next instruction's guard is true.

@@ -82,7 +82,6 @@ pub(crate) fn run() -> ! {
 struct Idle {
     /// How far time has jumped, for loops that look at a clock.
     jumped: Duration,
-
     since: Option<Instant>,
     /// How often threads that poll have looked once more.
     looks: u32,

@@ -2,13 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use kernel_registry_image::Signature;
 use kernel_registry_ptx::{Group, Stuck, Waits};
 use kernel_registry_schedule::Party;
 
 use super::host::{Doing as Thread, Host};
 use crate::driver::handles::Handle;
-use crate::driver::launch::shape::Launch;
 use crate::driver::state::State;
 use crate::driver::stream::queue::{Doing, Item, Stream, Work};
 
@@ -81,11 +79,6 @@ fn host_waits(state: &State, host: &Host<State>) -> String {
     format!("{} waits in {}{because}", host_name(host), call(host))
 }
 
-fn source_name(launch: &Launch) -> String {
-    let name = launch.source_name();
-    Signature::parse(name).map_or_else(|| name.to_owned(), |signature| signature.name)
-}
-
 fn stream_name(handle: Handle) -> String {
     format!("stream {handle:#x}")
 }
@@ -94,7 +87,7 @@ fn head_waits(state: &State, handle: Handle, stream: &Stream, item: &Item) -> Ve
     let name = stream_name(handle);
     match (&item.work, &item.state) {
         (Work::Launch(launch), Doing::Running(execution)) => {
-            let kernel = format!("kernel `{}` on {name}", source_name(launch));
+            let kernel = format!("kernel `{}` on {name}", launch.source_name());
             let stuck = execution.as_grid().stuck();
             let (all, total) = (described(&stuck), stuck.len());
             let more = if total > all.len() {
@@ -111,7 +104,7 @@ fn head_waits(state: &State, handle: Handle, stream: &Stream, item: &Item) -> Ve
             vec![format!("{kernel} runs: {}", all.join(", and "))]
         }
         (Work::Launch(launch), _) => {
-            let kernel = format!("kernel `{}` on {name}", source_name(launch));
+            let kernel = format!("kernel `{}` on {name}", launch.source_name());
             let behind = item.behind.filter(|behind| state.streams.is_busy(stream.device, behind.until));
             vec![match behind {
                 Some(behind) => format!("{kernel} can't start: {}", behind.because),
@@ -182,7 +175,7 @@ fn kernel(state: &State, grid: u32) -> String {
     let Some(handle) = state.running_grid(grid) else { return String::new() };
     let head = state.streams.get(handle).ok().and_then(|stream| stream.queue.front());
     match head.map(|item| &item.work) {
-        Some(Work::Launch(launch)) => source_name(launch),
+        Some(Work::Launch(launch)) => launch.source_name().to_owned(),
         _ => String::new(),
     }
 }
@@ -193,7 +186,7 @@ fn head_starts(state: &mut State, number: u32) -> String {
     };
     let head = state.streams.get(handle).ok().and_then(|stream| stream.queue.front());
     match head.map(|item| &item.work) {
-        Some(Work::Launch(launch)) => format!("kernel `{}` starts", source_name(launch)),
+        Some(Work::Launch(launch)) => format!("kernel `{}` starts", launch.source_name()),
         Some(Work::Copy { bytes, .. }) => format!("a copy of {bytes} bytes"),
         Some(Work::Fill { .. }) => "a fill".into(),
         Some(Work::Free(_)) => "memory is freed".into(),
